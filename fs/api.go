@@ -1,0 +1,110 @@
+package fs
+
+import (
+	"syscall"
+
+	"wsfs/store"
+)
+
+// Call is one request to a live workspace: who asks, and how to wait.
+type Call struct {
+	UID, GID uint32
+	PID      uint32 // thread id of the caller, 0 if unknown (writeback, RELEASE)
+	// Groups reports whether the caller is in the supplementary group gid; nil: only GID counts.
+	Groups func(gid uint32) bool
+	// Who resolves the caller to a session, command and process. It may block for a bounded time; nil: unknown.
+	Who func() store.Attribution
+	// Yield is called at most once, before the call waits for a disk, the database, a lock or another process. A
+	// transport hands the reader's role to somebody else in it. May be nil.
+	Yield func()
+	// Origin is the mount that asks: it is not told about changes of its own.
+	Origin Origin
+	// Cancel is closed when the caller was interrupted. May be nil.
+	Cancel <-chan struct{}
+}
+
+func (c *Call) yield() {
+	if c != nil && c.Yield != nil {
+		c.Yield()
+		c.Yield = nil
+	}
+}
+
+func (c *Call) who() store.Attribution {
+	if c == nil || c.Who == nil {
+		return store.Attribution{}
+	}
+	return c.Who()
+}
+
+// Attr is what stat(2) reports about one inode.
+type Attr struct {
+	Ino                 store.Ino
+	Mode                uint32
+	Nlink               uint32
+	UID, GID            uint32
+	Rdev                uint32
+	Size                int64
+	Blocks              int64 // of 512 bytes
+	Atime, Mtime, Ctime int64 // ns since the epoch
+	Generation          uint64
+}
+
+// SetAttr names the attributes to change; nil fields stay.
+type SetAttr struct {
+	Mode         *uint32 // permission bits
+	UID, GID     *uint32
+	Size         *int64
+	Atime, Mtime *int64 // ns since the epoch
+	Ctime        *int64
+	// KillPriv: clear the setuid and setgid bits as write(2) and chown(2) of an unprivileged caller do.
+	KillPriv bool
+}
+
+// Rename flags, as in renameat2(2).
+const (
+	RenameNoReplace = 1
+	RenameExchange  = 2
+)
+
+// Open flags that matter here, besides the access mode.
+const (
+	oAccMode = syscall.O_ACCMODE
+	oTrunc   = syscall.O_TRUNC
+	oAppend  = syscall.O_APPEND
+	oExcl    = syscall.O_EXCL
+)
+
+// DirEntry is one name in a listing. Cookie is the position after it: stable while the directory is open, whatever is
+// created or removed meanwhile.
+type DirEntry struct {
+	Name   string
+	Ino    store.Ino
+	Type   uint32 // S_IFMT
+	Cookie uint64
+}
+
+// Lock is one byte-range lock as in fcntl(2). End is inclusive; 1<<63-1 means "to the end of the file".
+type Lock struct {
+	Start, End uint64
+	Type       uint32 // syscall.F_RDLCK, F_WRLCK, F_UNLCK
+	PID        uint32
+	Owner      uint64 // the kernel's lock owner
+	Flock      bool   // a whole-file lock of flock(2)
+}
+
+// Statfs is what statfs(2) reports.
+type Statfs struct {
+	Blocks, Bfree, Bavail, Files, Ffree uint64
+	Bsize, NameLen                      uint32
+}
+
+// Origin names one observer of a live workspace; 0 is nobody.
+type Origin int
+
+// Observer is told what changed by other means than its own requests (another mount, the CLI), so that it can drop
+// what the kernel cached. Calls come from a worker goroutine, with no lock held, in order.
+type Observer interface {
+	EntryChanged(parent store.Ino, name string)
+	InodeChanged(ino store.Ino)
+}

@@ -1,0 +1,104 @@
+package store
+
+import "wsfs/blob"
+
+// OpKind says what one Op, or one Item of it, did. The values are part of the format: never renumber.
+type OpKind uint8
+
+const (
+	OpNone OpKind = iota
+	OpCreate
+	OpWrite
+	OpMkdir
+	OpSymlink
+	OpMknod
+	OpLink
+	OpUnlink
+	OpRmdir
+	OpRename
+	OpExchange
+	OpSetattr
+	OpSetxattr
+	OpRemovexattr
+	OpImport
+	OpRestore
+	OpWorkspace // makes, moves or drops a workspace pointer; see Op.Workspace
+)
+
+// Op is one atomic change of one timeline, complete: the rows it leads to are in it, so applying never needs to know
+// what kind it is. It is validated in memory by its maker (package fs), appended to the journal, and applied to the
+// database in groups. After Append nobody may change it.
+type Op struct {
+	Kind      OpKind
+	Timeline  TimelineID
+	Workspace WorkspaceID
+	Seq       Seq   // assigned by the workspace's one writer; rises along a timeline
+	At        int64 // ns since the epoch
+	Who       Attribution
+	// Amend: the versions replace rows of the same (timeline, ino, seq) and no change row is made. Used while a file
+	// stays open: what fsync or a foreign close made safe becomes one version with the opener's close.
+	Amend    bool
+	Names    []Name
+	Versions []Version
+	Items    []Item // what log, diff and undo show; in order
+	Contents []blob.Staged
+	Pointer  *Pointer // only OpWorkspace
+}
+
+// Item is one thing a change did to one path.
+type Item struct {
+	Op     OpKind
+	Ino    Ino
+	Parent Ino
+	Name   string
+	// From* are set for the target side of a rename: the name it had before.
+	FromParent Ino
+	FromName   string
+}
+
+// Pointer is the new state of a workspace row. Timeline 0 means "no timeline of its own yet": the state is Base@BaseSeq.
+type Pointer struct {
+	Workspace   Workspace
+	NewTimeline *Timeline // a timeline row to be made with it, or nil
+	Why         string    // init, fork, rollback, ...: kept in the reflog
+}
+
+// Attribution says who did an Op. Each part may be nil: unknown stays unknown.
+type Attribution struct {
+	Session *Session
+	Command *Command
+	Process *Process
+}
+
+// Session is one writer: an agent run, a shell, a CI job, a person. Immutable once made, as are Process and Command:
+// Append writes the row with the first Op that names it.
+type Session struct {
+	ID        SessionID
+	Name      string
+	Workspace WorkspaceID
+	Agent     string // what kind of writer, "" if unknown
+	StartedAt int64  // ns
+}
+
+// Process is one image (one exec) of one process that changed something, or an ancestor of one.
+type Process struct {
+	ID         ProcessID
+	Session    SessionID
+	Parent     *Process // nil at the session's root
+	PID        int
+	StartTicks uint64 // field 22 of /proc/PID/stat: with PID it names a process for good
+	Comm       string
+	Argv       string // arguments joined by NUL as in /proc/PID/cmdline, at most 4 KiB; "" unknown
+	Cwd        string
+	UID        uint32
+}
+
+// Command is one shell-level command of a session.
+type Command struct {
+	ID        CommandID
+	Session   SessionID
+	N         int    // 1, 2, ... within the session
+	Argv      string // as in Process
+	Cwd       string
+	StartedAt int64 // ns
+}
