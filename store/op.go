@@ -43,6 +43,16 @@ type Op struct {
 	Items    []Item // what log, diff and undo show; in order
 	Contents []blob.Staged
 	Pointer  *Pointer // only OpWorkspace
+	// fresh holds the attribution rows that this op is the first of its journal to name: the ones to insert with it
+	// (OR IGNORE: an earlier journal may have had them). Append and the journal's decoder set it.
+	fresh *attributionRows
+}
+
+// attributionRows are rows to insert with an op. Processes come parents first.
+type attributionRows struct {
+	sessions  []*Session
+	processes []*Process
+	commands  []*Command
 }
 
 // Item is one thing a change did to one path.
