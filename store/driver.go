@@ -1,0 +1,89 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+)
+
+// Driver is everything in which databases differ, as hooks: shared code never asks for a driver's name. A driver
+// package (store/sqlite) returns one; it holds no state, so that one value opens any number of stores.
+type Driver struct {
+	// Name is for messages and for `wsfs stat`.
+	Name string
+	// Types are the column types and table options the schema is written with.
+	Types Types
+	// Probe looks at the database in dir without changing a byte of it. It returns the schema version, 0 if there is
+	// no database, and an error that wraps ErrCorrupt or ErrForeign if what is there is not one of ours.
+	Probe func(dir string) (int, error)
+	// Open opens the database in dir, making an empty one if mode is ModeCreate.
+	Open func(ctx context.Context, dir string, mode Mode) (DB, error)
+	// Rebind turns a query written with ? into the database's own placeholders. Nil: it takes ? as it is.
+	Rebind func(query string) string
+	// Begin and Commit are the statements around a write transaction, so that it holds the write lock from the start.
+	Begin, Commit, Rollback string
+	// SetVersion records the schema version inside the migration's transaction.
+	SetVersion func(ctx context.Context, q Execer, version int) error
+	// Version reads it.
+	Version func(ctx context.Context, db *sql.DB) (int, error)
+	// Classify says what kind of failure err is; it sees through wrapping.
+	Classify func(err error) Class
+	// Checkpoint folds the database's own log into it. force waits for readers; otherwise it does what it can.
+	// It returns how many bytes of log are left that could not be folded.
+	Checkpoint func(ctx context.Context, db *sql.DB, force bool) (left int64, err error)
+	// LogSize is the size of the database's own log in bytes; the applier checkpoints when it is large.
+	LogSize func(dir string) int64
+	// Sync makes every committed transaction durable.
+	Sync func(dir string) error
+	// Integrity runs the database's own check and reports what it finds, one line each.
+	Integrity func(ctx context.Context, q Queryer, report func(string)) error
+	// Plan returns the query plan, for tests of the plans that matter.
+	Plan func(ctx context.Context, q Queryer, query string, args ...any) (string, error)
+}
+
+// Mode says how a driver opens a database.
+type Mode int
+
+// The modes of Driver.Open.
+const (
+	ModeWrite    Mode = iota // an existing database, one writer and readers
+	ModeCreate               // the same, made if missing
+	ModeReadOnly             // readers only; another process may be writing
+)
+
+// DB is an open database: one writing connection (nil in ModeReadOnly) and a pool for reading.
+type DB struct {
+	Writer, Reader *sql.DB
+}
+
+// Types are the names that the schema is written with.
+type Types struct {
+	Int   string // 64-bit integer
+	Bytes string // bytes, compared as bytes
+	Text  string // valid UTF-8
+	// Clustered is appended to CREATE TABLE for tables that should lie in the order of their primary key.
+	Clustered string
+	// Updated is appended for tables whose rows are updated in place all the time.
+	Updated string
+}
+
+// Class is a kind of database failure.
+type Class int
+
+// The classes of Driver.Classify.
+const (
+	ClassOther    Class = iota
+	ClassBusy           // somebody else holds the database: try again
+	ClassFull           // no space left
+	ClassCorrupt        // the database is damaged
+	ClassReadOnly       // the medium or the file refuses writing
+)
+
+// Execer is the writing part of *sql.DB, *sql.Conn and *sql.Tx.
+type Execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// Queryer is the reading part of *sql.DB, *sql.Conn and *sql.Tx.
+type Queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}

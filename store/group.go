@@ -1,0 +1,12 @@
+package store
+
+import "wsfs/blob"
+
+// group is what one database transaction applies: ops in the order of their slots, the locations of the blobs that
+// they are the first to name, and the place in the journal that is reached with it.
+type group struct {
+	ops       []*Op
+	blobs     []blob.Location
+	journalID int64
+	applied   int64
+}
