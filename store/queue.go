@@ -2,9 +2,13 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"wsfs/blob"
 )
@@ -12,17 +16,13 @@ import (
 // backend is what the write path needs of the database. *Store is the real one; tests use a fake.
 type backend interface {
 	// applyGroup commits all ops of g, their blobs and journal(g.journalID, g.applied) in one transaction. It is
-	// called by one goroutine at a time. An error that wraps ENOSPC or EBUSY means nothing was committed and trying
-	// the same group again makes sense; any other error stops the store.
+	// called by one goroutine at a time. An error that wraps ENOSPC, EDQUOT or EBUSY means that nothing was committed
+	// and trying the same group again makes sense; any other error stops the store.
 	applyGroup(ctx context.Context, g *group) error
 	// journalApplied returns the rows of table journal: the last position applied of each journal.
 	journalApplied(ctx context.Context) (map[int64]int64, error)
-	// commitDurably returns when everything committed so far survives a power cut (a checkpoint that syncs).
+	// commitDurably returns when everything committed so far survives a power cut.
 	commitDurably(ctx context.Context) error
-	// reserveIDs durably adds n to counter(name) and returns its value before that (1 if there was no row).
-	reserveIDs(ctx context.Context, name string, n int64) (int64, error)
-	// returnIDs durably sets counter(name) back to next; nothing from next on was used.
-	returnIDs(ctx context.Context, name string, next int64) error
 }
 
 // contents is what the write path needs of package blob.
@@ -33,36 +33,258 @@ type contents interface {
 	Sync() error
 }
 
-// QueueStats are figures of the write path since the store was opened.
-type QueueStats struct {
-	Last, Written, Durable, Applied Slot  // highest slot that reached each state
-	PendingBytes                    int64 // encoded size of the ops that the database does not have yet
-	Groups                          int64 // transactions
-	Flushes, Syncs                  int64 // writes to and fdatasync rounds of the journal
-	Segments                        int   // journal files
-	Stalled                         error // why the applier is waiting for better times (disk full, database locked), or nil
+// ErrClosed is what a call on a closed store returns. It wraps EIO.
+var ErrClosed = fmt.Errorf("the store is closed: %w", syscall.EIO)
+
+// pipelineOptions are those of Options that matter here, defaults filled in.
+type pipelineOptions struct {
+	log        *slog.Logger
+	groupOps   int
+	groupDelay time.Duration
+	groupBytes int64 // of one group at most, unless one op is larger
+	maxPending int64
+	segment    int64
+	retry      time.Duration // the longest pause between attempts to apply a group that met a full disk
+	// at is called at named points of the applier; crash tests stop the process there.
+	at func(point string)
 }
 
-// pipeline is the write path: journal, queue and applier.
+func (o *pipelineOptions) fill() {
+	if o.log == nil {
+		o.log = slog.New(slog.DiscardHandler)
+	}
+	if o.groupOps <= 0 {
+		o.groupOps = 1024
+	}
+	if o.groupDelay <= 0 {
+		o.groupDelay = 20 * time.Millisecond
+	}
+	if o.groupBytes <= 0 {
+		o.groupBytes = 32 << 20
+	}
+	if o.maxPending <= 0 {
+		o.maxPending = 128 << 20
+	}
+	if o.segment <= 0 {
+		o.segment = 16 << 20
+	}
+	if o.retry <= 0 {
+		o.retry = time.Second
+	}
+	if o.at == nil {
+		o.at = func(string) {}
+	}
+}
+
+// pipeline is the write path. An op goes through it like this:
+//
+//	append   encoded into the journal's buffer, put into the queue     (caller, under mu)
+//	wait     in the page cache, one pwrite for all who wait            (caller)
+//	sync     on the disk, one fdatasync for all who wait               (caller)
+//	apply    contents settled and synced, journal synced, committed    (the applier's goroutine, in groups)
+//
+// The applier is also what writes the journal for ops that nobody waits for. Locks: mu, then those of journal.
 type pipeline struct {
-	last    atomic.Int64
-	applied atomic.Int64
+	be  backend
+	cs  contents
+	o   pipelineOptions
+	j   *journal
+	brk *breaker
+
+	last    atomic.Int64 // slot of the last op appended
+	applied atomic.Int64 // highest slot in the database
+	pending atomic.Int64 // bytes between the two
+	groups  atomic.Int64
+
+	mu      sync.Mutex
+	queue   []queued      // what the database does not have yet, in order
+	rows    emitted       // attribution rows in this journal
+	idle    bool          // the applier waits for the first op
+	waiters int           // callers in apply: the applier does not wait for more ops
+	turn    chan struct{} // closed and made anew whenever applied or stalled changes
+	stalled error         // why the applier cannot go on at the moment
+	closing bool
+
+	wake chan struct{} // capacity 1: look at the queue
+	done chan struct{} // closed when the applier has ended
 }
 
-func (p *pipeline) append(op *Op) (Slot, error)               { return 0, syscall.ENOSYS }
-func (p *pipeline) wait(slot Slot) error                      { return syscall.ENOSYS }
-func (p *pipeline) sync(slot Slot) error                      { return syscall.ENOSYS }
-func (p *pipeline) apply(ctx context.Context, slot Slot) error { return syscall.ENOSYS }
-func (p *pipeline) stats() QueueStats                         { return QueueStats{} }
-
-func errReadOnly(what string) error {
-	return fmt.Errorf("%s: the store was opened read-only: %w", what, syscall.EROFS)
+// queued is one op that waits for the database.
+type queued struct {
+	op   *Op
+	size int64
 }
 
-// startJournal replays what earlier starts left in the journal, then starts a new journal and the applier. Open calls
-// it last, with the lock held, the schema migrated and the blob store open.
-func (s *Store) startJournal(ctx context.Context) error { return nil }
+// newPipeline returns the write path over journal j. Nothing runs before start.
+func newPipeline(be backend, cs contents, j *journal, brk *breaker, o pipelineOptions) *pipeline {
+	return &pipeline{
+		be: be, cs: cs, o: o, j: j, brk: brk,
+		turn: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+}
 
-// stopJournal applies everything queued, makes it durable, and stops. Close calls it first. It returns the error that
-// stopped the store earlier, if one did.
-func (s *Store) stopJournal() error { return nil }
+func (p *pipeline) start() { go p.run() }
+
+func (p *pipeline) append(op *Op) (Slot, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.brk.err(); err != nil {
+		return 0, err
+	}
+	if p.closing {
+		return 0, fmt.Errorf("append a change: %w", ErrClosed)
+	}
+	// While the database finds no room, what it would need more room for is refused here, where the caller can still
+	// say so; what only moves or removes names may use up the journal's reserve.
+	if p.stalled != nil && len(op.Contents) > 0 && isFull(p.stalled) {
+		return 0, fmt.Errorf("append a change with content: %w", p.stalled)
+	}
+	fresh := p.rows.missing(op.Who)
+	pos, size, err := p.j.append(op, fresh)
+	if err != nil {
+		return 0, fmt.Errorf("append a change: %w", err)
+	}
+	p.rows.note(op.Who, fresh)
+	op.fresh = fresh
+	p.queue = append(p.queue, queued{op, size})
+	p.last.Store(pos)
+	p.pending.Add(size)
+	if p.idle || len(p.queue) == p.o.groupOps {
+		p.nudge()
+	}
+	return Slot(pos), nil
+}
+
+// nudge makes the applier look at the queue.
+func (p *pipeline) nudge() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (p *pipeline) check(slot Slot, what string) error {
+	if int64(slot) > p.last.Load() {
+		return fmt.Errorf("%s for slot %d: the last one is %d: %w", what, slot, p.last.Load(), syscall.EINVAL)
+	}
+	return nil
+}
+
+func (p *pipeline) wait(slot Slot) error {
+	if err := p.check(slot, "wait"); err != nil {
+		return err
+	}
+	if err := p.j.flush(int64(slot)); err != nil {
+		return err
+	}
+	if p.pending.Load() > p.o.maxPending {
+		return p.brake(slot)
+	}
+	return nil
+}
+
+// brake returns when the queue is short again. An op that waits for room in the database does not count: it is safe in
+// the journal, and append takes no more of its kind.
+func (p *pipeline) brake(slot Slot) error {
+	for {
+		p.mu.Lock()
+		turn, stalled := p.turn, p.stalled
+		p.mu.Unlock()
+		if p.applied.Load() >= int64(slot) || p.pending.Load() <= p.o.maxPending || isFull(stalled) {
+			return p.brk.err()
+		}
+		select {
+		case <-turn:
+		case <-p.done:
+			return p.ended(slot)
+		}
+	}
+}
+
+// ended is the error of a wait for slot that the applier will not fulfil any more, or nil if it has.
+func (p *pipeline) ended(slot Slot) error {
+	if err := p.brk.err(); err != nil {
+		return err
+	}
+	if p.applied.Load() >= int64(slot) {
+		return nil
+	}
+	return ErrClosed
+}
+
+func (p *pipeline) sync(slot Slot) error {
+	if err := p.check(slot, "sync"); err != nil {
+		return err
+	}
+	return p.j.sync(int64(slot), p.cs.Sync)
+}
+
+func (p *pipeline) apply(ctx context.Context, slot Slot) error {
+	if err := p.check(slot, "apply"); err != nil {
+		return err
+	}
+	if p.applied.Load() >= int64(slot) {
+		return nil
+	}
+	p.mu.Lock()
+	p.waiters++
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		p.waiters--
+		p.mu.Unlock()
+	}()
+	p.nudge()
+	for {
+		p.mu.Lock()
+		turn, stalled := p.turn, p.stalled
+		p.mu.Unlock()
+		if p.applied.Load() >= int64(slot) {
+			return nil
+		}
+		if isFull(stalled) {
+			return fmt.Errorf("apply %d changes to the database: %w", int64(slot)-p.applied.Load(), stalled)
+		}
+		select {
+		case <-turn:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the database: %w", ctx.Err())
+		case <-p.done:
+			return p.ended(slot)
+		}
+	}
+}
+
+// stop applies what is queued and ends the applier. With an error from here the journal must be kept.
+func (p *pipeline) stop() error {
+	p.mu.Lock()
+	p.closing = true
+	p.mu.Unlock()
+	p.nudge()
+	<-p.done
+	if err := p.brk.err(); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.queue) > 0 {
+		return fmt.Errorf("%d changes stay in the journal for the next start: %w", len(p.queue), p.stalled)
+	}
+	return nil
+}
+
+func (p *pipeline) stats() QueueStats {
+	p.mu.Lock()
+	stalled := p.stalled
+	p.mu.Unlock()
+	return QueueStats{
+		Last: Slot(p.last.Load()), Written: Slot(p.j.written.Load()),
+		Durable: Slot(p.j.durable.Load()), Applied: Slot(p.applied.Load()),
+		PendingBytes: p.pending.Load(), Groups: p.groups.Load(),
+		Flushes: p.j.flushes.Load(), Syncs: p.j.syncs.Load(), Segments: p.j.segments(), Stalled: stalled,
+	}
+}
+
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}

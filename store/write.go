@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 )
 
 // Slot is the place of one op in the order of appends since the store was opened: 1, 2, 3, ...
@@ -70,3 +71,15 @@ func (s *Store) QueueStats() QueueStats {
 	}
 	return s.pipe.stats()
 }
+
+// QueueStats are figures of the write path since the store was opened.
+type QueueStats struct {
+	Last, Written, Durable, Applied Slot  // highest slot that reached each state
+	PendingBytes                    int64 // encoded size of the ops that the database does not have yet
+	Groups                          int64 // transactions
+	Flushes, Syncs                  int64 // writes to and fdatasync rounds of the journal
+	Segments                        int   // journal files
+	Stalled                         error // why the database takes no changes at the moment (disk full, locked), or nil
+}
+
+func errReadOnly(what string) error { return fmt.Errorf("%s: %w", what, ErrReadOnly) }

@@ -1,0 +1,185 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"os"
+)
+
+// journalScan reads the records of one journal, in order, and decides what a place without a good record means.
+type journalScan struct {
+	r    *replayer
+	segs []segmentFile
+	id   int64
+	salt uint64
+	same bool // the machine has not gone down since it was written
+
+	data []byte // of segs[open]
+	open int
+
+	known   knownRows
+	durable int64 // highest position that a record said is on disk
+}
+
+// run applies what the database does not have of the journal.
+func (js *journalScan) run(ctx context.Context) error {
+	first := js.segs[0].head
+	if first == nil {
+		// Its first page never reached the disk, so no sync of it was ever acknowledged.
+		js.r.cut[js.segs[0].path] = true
+		js.r.log().Warn("a journal segment has no beginning, as after a power cut; it is kept beside the journal and not applied",
+			"file", js.segs[0].path)
+		if len(js.segs) > 1 {
+			js.segs = js.segs[1:]
+			return js.run(ctx)
+		}
+		return nil
+	}
+	js.id, js.salt = first.journal, first.salt
+	js.same = first.place.known() && first.place == js.r.place
+	applied := js.r.applied[js.id]
+	js.durable = applied
+	if first.first > applied+1 {
+		return fmt.Errorf("journal segment %s begins at position %d of journal %d, but the database has it only up to %d: "+
+			"segments before it are gone, or the database is older than its journal: %w; put the missing files back, or %s",
+			js.segs[0].path, first.first, js.id, applied, ErrCorrupt, adviceMove)
+	}
+	seg, off, want := 0, segHeader, first.first
+	from := max(want, applied+1)
+	for {
+		if err := js.load(seg); err != nil {
+			return err
+		}
+		rec, ok := parseRecord(js.data, off, js.salt)
+		if ok && rec.position == want {
+			if err := js.apply(ctx, seg, off, &rec, applied); err != nil {
+				return err
+			}
+			off = rec.end
+			want++
+			continue
+		}
+		if next := seg + 1; next < len(js.segs) && js.segs[next].head != nil && js.segs[next].head.first == want {
+			seg, off = next, segHeader
+			continue
+		}
+		h, err := js.hole(seg, off, want, applied)
+		if err != nil {
+			return err
+		}
+		if !h.resume {
+			break
+		}
+		seg, off, want = h.seg, h.off, h.position
+	}
+	if err := js.r.flush(ctx); err != nil {
+		return err
+	}
+	if want > from {
+		js.r.log().Info("replayed the journal", "journal", js.id, "from", from, "to", want-1)
+	}
+	return nil
+}
+
+func (js *journalScan) load(seg int) error {
+	if js.open == seg {
+		return nil
+	}
+	data, err := os.ReadFile(js.segs[seg].path)
+	if err != nil {
+		return fmt.Errorf("read journal segment: %w", err)
+	}
+	js.data, js.open = data, seg
+	return nil
+}
+
+// apply decodes rec and queues its op, unless the database has it.
+func (js *journalScan) apply(ctx context.Context, seg, off int, rec *record, applied int64) error {
+	js.durable = max(js.durable, rec.durable)
+	if rec.position <= applied {
+		return nil
+	}
+	op, err := decodeOp(rec.payload, &js.known)
+	if err != nil {
+		return fmt.Errorf("journal segment %s, position %d at offset %d: %w: %w; open the store with the version of wsfs that wrote it, or %s",
+			js.segs[seg].path, rec.position, off, err, ErrCorrupt, adviceMove)
+	}
+	return js.r.add(ctx, js.id, rec.position, op, len(rec.payload))
+}
+
+// hole is what lies behind a place where no good record is.
+type hole struct {
+	resume   bool  // go on with the record at seg, off
+	position int64 // of that record
+	seg, off int
+}
+
+// hole judges the place at off of segs[seg], where the record at position want should be. The end of the journal is one,
+// whole or torn. Good records behind it mean that something is missing: if nothing of that is needed, go on; if a power
+// cut cannot have done it, it is damage and an error; otherwise the journal ends here, since what follows without what
+// is missing would be a state that never was.
+func (js *journalScan) hole(seg, off int, want, applied int64) (hole, error) {
+	later, count, err := js.later(seg, off, want)
+	if err != nil {
+		return hole{}, err
+	}
+	path := js.segs[seg].path
+	log := js.r.log().With("file", path, "offset", off, "position", want)
+	if count == 0 {
+		if n := js.garbage(seg, off); n > 0 {
+			log.Warn("the journal's last record was not written completely; it was acknowledged to nobody and is dropped", "bytes", n)
+		}
+		return hole{}, nil
+	}
+	if later.position == want || later.position <= applied+1 {
+		log.Warn("the journal is damaged, but nothing that is needed is missing; going on behind it", "next", later.position)
+		return later, nil
+	}
+	missing := max(want, applied+1)
+	if js.same || missing <= js.durable {
+		return hole{}, fmt.Errorf("journal segment %s is damaged at offset %d: the record of position %d of journal %d is not readable, "+
+			"but %d after it are, from %s offset %d on: %w; %s",
+			path, off, missing, js.id, count, js.segs[later.seg].path, later.off, ErrCorrupt, adviceMove)
+	}
+	for i := seg; i < len(js.segs); i++ {
+		js.r.cut[js.segs[i].path] = true
+	}
+	log.Warn("the journal has a hole, as after a power cut: what follows it was never synced and is dropped; the files are kept beside the journal",
+		"records", count, "next", later.position)
+	return hole{}, nil
+}
+
+// later finds the good records with positions from want on behind off of segs[seg]: where the first one is, and how many.
+func (js *journalScan) later(seg, off int, want int64) (first hole, count int, err error) {
+	for i := seg; i < len(js.segs); i++ {
+		if err := js.load(i); err != nil {
+			return first, 0, err
+		}
+		for {
+			rec, at, ok := nextRecord(js.data, off, js.salt, want-1)
+			if !ok {
+				break
+			}
+			if count == 0 {
+				first = hole{resume: true, position: rec.position, seg: i, off: at}
+			}
+			count++
+			js.durable = max(js.durable, rec.durable)
+			off = rec.end
+		}
+		off = segHeader
+	}
+	return first, count, js.load(seg)
+}
+
+// garbage is the number of bytes from off of segs[seg] to its last byte that is not zero.
+func (js *journalScan) garbage(seg, off int) int {
+	if js.open != seg || off > len(js.data) {
+		return 0
+	}
+	b := js.data[off:]
+	for len(b) > 0 && b[len(b)-1] == 0 {
+		b = b[:len(b)-1]
+	}
+	return len(b)
+}

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// segment is one file of the journal being written.
+type segment struct {
+	num   int64
+	f     *os.File
+	size  int64
+	off   int64       // where the next record goes; journal.mu
+	last  int64       // position of the last record; journal.mu
+	dirty atomic.Bool // written since the last fdatasync
+	// linked: the directory entry is on disk.
+	linked atomic.Bool
+}
+
+const segSuffix = ".wj"
+
+func segName(num int64) string { return fmt.Sprintf("%08d%s", num, segSuffix) }
+
+// createSegment makes segment num of size bytes with all its space reserved. Its bytes read as zeros: what marks it as
+// used is the header, written with its first record.
+func createSegment(dir string, num, size int64) (*segment, error) {
+	path := filepath.Join(dir, segName(num))
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("make journal segment: %w", err)
+	}
+	if err := reserve(f, size); err != nil {
+		_ = f.Close()
+		_ = os.Remove(path)
+		return nil, fmt.Errorf("reserve %d bytes for journal segment %s: %w", size, path, err)
+	}
+	return &segment{num: num, f: f, size: size}, nil
+}
+
+// reserve gives f size bytes of disk space that read as zeros.
+func reserve(f *os.File, size int64) error {
+	for {
+		err := syscall.Fallocate(int(f.Fd()), 0, 0, size)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.ENOSYS):
+			return writeZeros(f, size)
+		default:
+			return err
+		}
+	}
+}
+
+func writeZeros(f *os.File, size int64) error {
+	zeros := make([]byte, 256<<10)
+	for off := int64(0); off < size; off += int64(len(zeros)) {
+		if _, err := f.WriteAt(zeros[:min(int64(len(zeros)), size-off)], off); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fdatasync flushes f's data and what is needed to find it.
+func fdatasync(f *os.File) error {
+	for {
+		err := syscall.Fdatasync(int(f.Fd()))
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		return err
+	}
+}
+
+// syncDir makes the entries of dir durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// here is the place that dir is in now; its fields are zero where the kernel does not tell.
+func here(dir string) place {
+	var p place
+	if text, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
+		hex := 0
+		for _, c := range text {
+			var v byte
+			switch {
+			case c >= '0' && c <= '9':
+				v = c - '0'
+			case c >= 'a' && c <= 'f':
+				v = c - 'a' + 10
+			default:
+				continue
+			}
+			if hex < 2*len(p.boot) {
+				p.boot[hex/2] = p.boot[hex/2]<<4 | v
+			}
+			hex++
+		}
+	}
+	// STATX_MNT_ID_UNIQUE (Linux 6.8): unlike the older mount ids these are never used again.
+	var st unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, dir, 0, unix.STATX_MNT_ID_UNIQUE, &st); err == nil && st.Mask&unix.STATX_MNT_ID_UNIQUE != 0 {
+		p.mount = st.Mnt_id
+	}
+	return p
+}
+
+// known reports whether p says enough to compare places.
+func (p place) known() bool { return p.mount != 0 && p.boot != [16]byte{} }
+
+func newSalt() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.LittleEndian.Uint64(b[:])
+}

@@ -1,0 +1,56 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// startJournal replays what earlier starts left in the journal, then starts a new journal and the applier. Open calls
+// it last, with the lock held, the schema migrated and the blob store open. On failure nothing runs.
+func (s *Store) startJournal(ctx context.Context) error {
+	o := pipelineOptions{
+		log: s.o.Log, groupOps: s.o.GroupOps, groupDelay: s.o.GroupDelay, maxPending: s.o.MaxPending,
+		segment: s.o.SegmentBytes, at: s.o.crashPoint,
+	}
+	o.fill()
+	dir := journalDir(s.dir)
+	id, num, err := replay(ctx, dir, s, s.blobs, &o)
+	if err != nil {
+		return err
+	}
+	brk := newBreaker(func(err error) {
+		o.log.Error("the store stops: nothing is acknowledged any more", "store", s.dir, "err", err)
+	})
+	if err := s.ids.open(ctx, s, brk, o.log); err != nil {
+		return err
+	}
+	j := newJournal(dir, id, num, o.segment, brk)
+	j.prepareAhead()
+	s.pipe = newPipeline(s, s.blobs, j, brk, o)
+	s.pipe.start()
+	return nil
+}
+
+// stopJournal applies everything queued, makes it durable, deletes the journal and stops. Close calls it first, once.
+// It returns the error that stopped the store earlier, or that keeps the last changes in the journal.
+func (s *Store) stopJournal() error {
+	if s.pipe == nil {
+		return nil
+	}
+	ctx := context.Background()
+	err := s.pipe.stop()
+	errs := []error{err, s.ids.close(ctx, err == nil)}
+	if err == nil {
+		if err = s.commitDurably(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("sync the database: %w", err))
+		}
+	}
+	errs = append(errs, s.pipe.j.close(err == nil))
+	return errors.Join(errs...)
+}
+
+var (
+	_ backend  = (*Store)(nil)
+	_ counters = (*Store)(nil)
+)
