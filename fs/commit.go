@@ -1,0 +1,187 @@
+package fs
+
+import (
+	"slices"
+	"syscall"
+
+	"wsfs/store"
+)
+
+// change collects the rows of one op. It is made and committed under FS.mu without a break, so what was validated
+// still holds when it is applied.
+type change struct {
+	f     *FS
+	c     *Call
+	op    *store.Op
+	nodes []*node       // nodes[i] gets op.Versions[i]
+	index map[*node]int // of nodes, once there are many
+	now   int64
+}
+
+func (f *FS) begin(c *Call, kind store.OpKind, who store.Attribution) *change {
+	return &change{f: f, c: c, now: f.now().UnixNano(), op: &store.Op{Kind: kind, Who: who}}
+}
+
+// version is the row that the op gives to n: a copy of its attributes to be edited. Asking again gives the same row.
+func (ch *change) version(n *node) *store.Version {
+	if i := ch.find(n); i >= 0 {
+		return &ch.op.Versions[i]
+	}
+	v := n.v
+	v.Parent, v.ID, v.Replaced, v.Merge = n.v.ID, 0, n.replaced, 0
+	if n.file != nil && n.isReg() {
+		// What is dirty is not part of this version: its content is the last that was made safe.
+		v.Content, v.Size, v.Holes = n.file.committed.Ref, n.file.committed.Size, n.file.committedHoles
+	}
+	ch.nodes = append(ch.nodes, n)
+	ch.op.Versions = append(ch.op.Versions, v)
+	return &ch.op.Versions[len(ch.op.Versions)-1]
+}
+
+// find is the place of n among the op's versions, -1 if it has none.
+func (ch *change) find(n *node) int {
+	const many = 8
+	if len(ch.nodes) < many {
+		return slices.Index(ch.nodes, n)
+	}
+	if ch.index == nil {
+		ch.index = make(map[*node]int)
+	}
+	for i := len(ch.index); i < len(ch.nodes); i++ {
+		ch.index[ch.nodes[i]] = i
+	}
+	if i, ok := ch.index[n]; ok {
+		return i
+	}
+	return -1
+}
+
+// touch records that the directory's entries changed.
+func (ch *change) touch(n *node) *store.Version {
+	v := ch.version(n)
+	v.Mtime, v.Ctime = ch.now, ch.now
+	return v
+}
+
+func (ch *change) bind(parent *node, name string, n *node) {
+	ch.op.Names = append(ch.op.Names, store.Name{Parent: parent.v.Ino, Name: name, Ino: n.v.Ino, Type: n.v.Mode & syscall.S_IFMT})
+}
+
+func (ch *change) unbind(parent *node, name string) {
+	ch.op.Names = append(ch.op.Names, store.Name{Parent: parent.v.Ino, Name: name})
+}
+
+func (ch *change) item(kind store.OpKind, n, parent *node, name string) *store.Item {
+	it := store.Item{Op: kind, Ino: n.v.Ino, Name: name}
+	if parent != nil {
+		it.Parent = parent.v.Ino
+	} else {
+		it.Parent, it.Name = n.parent, n.name
+	}
+	ch.op.Items = append(ch.op.Items, it)
+	return &ch.op.Items[len(ch.op.Items)-1]
+}
+
+// commit appends the op and, once the journal has taken it, applies the very same rows to memory. FS.mu is held.
+func (ch *change) commit() (store.Slot, error) {
+	f, op := ch.f, ch.op
+	op.Timeline, op.Workspace = f.ws.Timeline, f.ws.ID
+	if op.At == 0 {
+		op.At = ch.now
+	}
+	if !op.Amend {
+		op.Seq = f.seq + 1
+	}
+	for i := range op.Versions {
+		v := &op.Versions[i]
+		if !op.Amend {
+			v.Seq, v.Origin, v.ID = op.Seq, op.Timeline, f.st.NewVersionID()
+		}
+	}
+	slot, err := f.st.Append(op)
+	if err != nil {
+		return 0, err
+	}
+	if !op.Amend {
+		f.seq = op.Seq
+		if op.Who.Command != f.run.command || f.run.command == nil {
+			f.run = commandRun{command: op.Who.Command, from: op.Seq}
+		}
+	}
+	ch.applyVersions(slot)
+	for i := range op.Names {
+		f.applyName(&op.Names[i], slot)
+	}
+	f.announce(ch)
+	return slot, nil
+}
+
+// applyVersions makes the op's versions what programs see; of a file with unsaved bytes, size and times stay.
+func (ch *change) applyVersions(slot store.Slot) {
+	f := ch.f
+	for i, n := range ch.nodes {
+		v := ch.op.Versions[i]
+		if n.dirtySince != 0 && n.file != nil {
+			v.Size, v.Holes, v.Content = n.v.Size, n.v.Holes, n.v.Content
+		}
+		n.v, n.slot, n.fresh, n.replaced = v, slot, false, 0
+		if n.isDir() {
+			delete(f.dirTimes, n)
+		}
+		if v.Nlink == 0 {
+			n.gone = true
+		}
+		if f.nodes[v.Ino] == nil {
+			f.nodes[v.Ino] = n
+		}
+	}
+}
+
+func (f *FS) applyName(nm *store.Name, slot store.Slot) {
+	p := f.nodes[nm.Parent]
+	p.slot = max(p.slot, slot)
+	old := p.dir.byName[nm.Name]
+	if old != nil && old.ino != nm.Ino {
+		if holder := f.nodes[old.ino]; holder != nil {
+			p.dir.remember(nm.Name, holder.v.ID)
+		}
+	}
+	if nm.Ino == 0 {
+		p.dir.remove(nm.Name)
+		return
+	}
+	p.dir.set(nm.Name, nm.Ino, nm.Type)
+	if n := f.nodes[nm.Ino]; n != nil {
+		n.parent, n.name = nm.Parent, nm.Name
+		n.slot = max(n.slot, slot)
+		n.gone = false
+	}
+}
+
+// finish is the end of every changing call: the op is in the journal's queue, the lock is released, and the answer
+// waits until it would survive the end of this process.
+func (f *FS) finish(slot store.Slot, err error) error {
+	if err != nil {
+		return err
+	}
+	return f.st.Wait(slot)
+}
+
+// flushDirTimes stores the times of directories in which only files came and went that never became a version.
+func (f *FS) flushDirTimes() error {
+	f.mu.Lock()
+	var slot store.Slot
+	for n := range f.dirTimes {
+		ch := f.begin(nil, store.OpSetattr, store.Attribution{})
+		ch.op.Amend, ch.op.Seq = true, n.v.Seq
+		v := ch.version(n)
+		*v = n.v
+		var err error
+		if slot, err = ch.commit(); err != nil {
+			f.mu.Unlock()
+			return err
+		}
+	}
+	f.mu.Unlock()
+	return f.finish(slot, nil)
+}

@@ -1,0 +1,219 @@
+package fs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"wsfs/blob"
+	"wsfs/store"
+)
+
+// amendFor is how long the version that a close or fsync of a still open file made may be replaced by the same
+// handle's next one. A loop of small appends through one descriptor is one version; a log that grows for hours has
+// one every five seconds at most.
+const amendFor = 5 * time.Second
+
+// draft is a version that its handle may still amend: nobody has seen history between it and the amendment, since
+// every change after it is by the same command and no fork, tag or pin names a point behind it.
+type draft struct {
+	by *Handle
+	id store.VersionID
+	at int64
+}
+
+// cut makes a version of everything about n that no version has: its birth, its bytes, its times. It returns when the
+// version would survive the end of this process. fl.mu is held. A file without names makes none.
+func (f *FS) cut(c *Call, n *node, fl *file, by *Handle) error {
+	f.mu.Lock()
+	if n.dirtySince == 0 || n.gone {
+		f.mu.Unlock()
+		return nil
+	}
+	changed := fl.changed
+	f.mu.Unlock()
+
+	var parts []blob.Staged
+	content, holes := fl.committed, fl.committedHoles
+	if changed {
+		var err error
+		if parts, err = fl.stage(f, c); err != nil {
+			return fmt.Errorf("make a version of %q: %w", n.label(), err)
+		}
+		content = blob.Content{}
+		if len(parts) > 0 {
+			content = parts[len(parts)-1].Content
+		}
+		if holes, err = fl.countHoles(f, content); err != nil {
+			f.blobs.Applied(parts)
+			return fmt.Errorf("make a version of %q: %w", n.label(), err)
+		}
+	}
+	f.mu.Lock()
+	if n.gone { // unlinked while its bytes were packed
+		f.mu.Unlock()
+		f.blobs.Applied(parts)
+		return nil
+	}
+	ch := f.cutChange(c, n, fl, by, content)
+	v := ch.version(n)
+	v.Content, v.Size, v.Holes = content.Ref, content.Size, holes
+	v.Mtime, v.Ctime = n.v.Mtime, n.v.Ctime
+	if ch.op.Kind == store.OpSetattr {
+		f.blobs.Applied(parts)
+	} else {
+		ch.op.Contents = parts
+	}
+	since := n.dirtySince
+	n.dirtySince = 0
+	slot, err := ch.commit()
+	if err != nil {
+		n.dirtySince = since
+		f.mu.Unlock()
+		f.blobs.Applied(parts)
+		return fmt.Errorf("make a version of %q: %w", n.label(), err)
+	}
+	if !ch.op.Amend {
+		n.draft = draft{by: by, id: n.v.ID, at: ch.now}
+	}
+	delete(f.dirty, n)
+	fl.committed, fl.committedHoles, fl.changed, fl.written = content, holes, false, false
+	f.mu.Unlock()
+	fl.base, fl.limit, fl.valid = content, content.Size, nil
+	if fl.spill != nil {
+		fl.drop() // the next write starts a fresh one; kept pages would only use disk
+	}
+	return f.finish(slot, nil)
+}
+
+// cutChange starts the op of a cut: a birth, an amendment, new bytes, or only new times. FS.mu is held.
+func (f *FS) cutChange(c *Call, n *node, fl *file, by *Handle, content blob.Content) *change {
+	who := fl.who
+	if n.fresh {
+		p := f.nodes[n.parent]
+		ch := f.begin(c, store.OpCreate, who)
+		ch.version(n)
+		ch.version(p)
+		ch.bind(p, n.name, n)
+		ch.item(store.OpCreate, n, p, n.name)
+		p.dir.fresh--
+		return ch
+	}
+	kind := store.OpWrite
+	if content == fl.committed {
+		kind = store.OpSetattr
+	}
+	ch := f.begin(c, kind, who)
+	d := n.draft
+	if by != nil && d.by == by && d.id == n.v.ID && who.Command == f.run.command && n.v.Seq >= f.run.from &&
+		n.v.Seq > f.pinned && ch.now-d.at <= int64(amendFor) {
+		ch.op.Kind, ch.op.Amend, ch.op.Seq = store.OpWrite, true, n.v.Seq
+		v := ch.version(n)
+		v.ID, v.Parent, v.Replaced, v.Merge = n.v.ID, n.v.Parent, n.v.Replaced, n.v.Merge
+		return ch
+	}
+	ch.item(kind, n, nil, "")
+	return ch
+}
+
+// stage stores the bytes and returns what the op has to carry; the last part is the content, none means empty.
+func (fl *file) stage(f *FS, c *Call) ([]blob.Staged, error) {
+	if fl.size == 0 {
+		return nil, nil
+	}
+	if fl.inMem && fl.size <= blob.MaxBlob {
+		return []blob.Staged{f.blobs.StageSmall(slices.Clone(fl.mem[:fl.size]))}, nil
+	}
+	c.yield()
+	ctx := context.Background()
+	var parts []blob.Staged
+	base := fl.base
+	if fl.limit < base.Size {
+		base = blob.Content{}
+		if fl.limit > 0 {
+			// The file was cut and has grown since: what was cut off must not show through.
+			st, _, err := f.blobs.Edit(ctx, fl.base, fl.limit, nil, bytes.NewReader(nil))
+			if err != nil {
+				return nil, err
+			}
+			parts, base = append(parts, st), st.Content
+		}
+	}
+	var src io.ReaderAt = zeroTail{fl.spill}
+	if fl.inMem {
+		src = bytes.NewReader(fl.mem)
+	} else if fl.spill == nil {
+		src = bytes.NewReader(nil)
+	}
+	st, _, err := f.blobs.Edit(ctx, base, fl.size, fl.valid, src)
+	if err != nil {
+		f.blobs.Applied(parts)
+		return nil, err
+	}
+	return append(parts, st), nil
+}
+
+// zeroTail reads a scratch file that may be shorter than its valid extents: the rest is zeros.
+type zeroTail struct{ r io.ReaderAt }
+
+func (z zeroTail) ReadAt(p []byte, off int64) (int, error) { return len(p), readFull(z.r, p, off) }
+
+// settle makes what was written to ino and not yet closed a version, before its name or link count changes.
+func (f *FS) settle(c *Call, ino store.Ino) error {
+	f.mu.Lock()
+	n, fl := f.nodes[ino], (*file)(nil)
+	if n != nil && n.dirtySince != 0 && !n.gone {
+		fl = n.file
+	}
+	f.mu.Unlock()
+	if fl == nil {
+		return nil
+	}
+	fl.lock(c)
+	defer fl.mu.Unlock()
+	return f.cut(c, n, fl, nil)
+}
+
+// settleName is settle for what name leads to; a name that does not exist is the caller's to report.
+func (f *FS) settleName(c *Call, parent store.Ino, name string) error {
+	f.mu.Lock()
+	n, err := f.child(c, parent, name)
+	f.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return f.settle(c, n.v.Ino)
+}
+
+// cutDirty makes versions of the dirty files that want it and returns every error joined; the rest is still done.
+func (f *FS) cutDirty(want func(*node) bool) error {
+	f.mu.Lock()
+	type dirtyFile struct {
+		n  *node
+		fl *file
+		by *Handle
+	}
+	var list []dirtyFile
+	for n := range f.dirty {
+		if n.file != nil && want(n) {
+			list = append(list, dirtyFile{n, n.file, n.file.by})
+		}
+	}
+	f.mu.Unlock()
+	var errs []error
+	for _, d := range list {
+		d.fl.mu.Lock()
+		if err := f.cut(nil, d.n, d.fl, d.by); err != nil {
+			errs = append(errs, err)
+		}
+		f.mu.Lock()
+		f.leaveFile(d.n, d.fl)
+		f.mu.Unlock()
+		d.fl.mu.Unlock()
+	}
+	return errors.Join(errs...)
+}

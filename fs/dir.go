@@ -1,0 +1,189 @@
+package fs
+
+import (
+	"sort"
+	"syscall"
+
+	"wsfs/store"
+)
+
+// dir is a loaded directory. Entries have cookies that rise in the order of their making, so a position in a listing
+// means the same whatever is created or removed meanwhile. Guarded by FS.mu.
+type dir struct {
+	byName map[string]*dentry
+	order  []*dentry // by cookie; removed entries stay as dead until compaction
+	next   uint64    // cookie of the next entry
+	opens  int       // open listings: while there are any, cookies must stay
+	fresh  int       // entries of files that are in no op yet
+	ghosts map[string]store.VersionID
+}
+
+type dentry struct {
+	name   string
+	ino    store.Ino
+	typ    uint32
+	cookie uint64
+	dead   bool
+}
+
+const (
+	cookieDot    = 1
+	cookieDotDot = 2
+	firstCookie  = 3
+	maxGhosts    = 4096
+)
+
+func newDir() *dir { return &dir{byName: map[string]*dentry{}, next: firstCookie} }
+
+// set makes name lead to ino. A name that exists keeps its place in listings: a reader sees a replaced file once.
+func (d *dir) set(name string, ino store.Ino, typ uint32) {
+	if e := d.byName[name]; e != nil {
+		e.ino, e.typ = ino, typ
+		return
+	}
+	e := &dentry{name: name, ino: ino, typ: typ, cookie: d.next}
+	d.next++
+	d.byName[name] = e
+	d.order = append(d.order, e)
+}
+
+func (d *dir) remove(name string) {
+	e := d.byName[name]
+	if e == nil {
+		return
+	}
+	e.dead = true
+	delete(d.byName, name)
+	if len(d.order) > 64 && len(d.order) > 2*len(d.byName) {
+		live := d.order[:0]
+		for _, e := range d.order {
+			if !e.dead {
+				live = append(live, e)
+			}
+		}
+		clear(d.order[len(live):])
+		d.order = live
+	}
+}
+
+// remember keeps the last version of what a name held, for the file that takes the name next.
+func (d *dir) remember(name string, id store.VersionID) {
+	if d.ghosts == nil || len(d.ghosts) >= maxGhosts {
+		d.ghosts = map[string]store.VersionID{}
+	}
+	d.ghosts[name] = id
+}
+
+// after is the index in order of the first entry behind the position.
+func (d *dir) after(off uint64) int {
+	return sort.Search(len(d.order), func(i int) bool { return d.order[i].cookie > off })
+}
+
+// Dir is an open listing.
+type Dir struct {
+	f *FS
+	n *node
+}
+
+// OpenDir opens a listing of directory ino.
+func (f *FS) OpenDir(c *Call, ino store.Ino) (*Dir, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n, err := f.directory(c, ino)
+	if err != nil {
+		return nil, err
+	}
+	n.opens++
+	n.dir.opens++
+	return &Dir{f: f, n: n}, nil
+}
+
+// Ino is the directory's inode.
+func (d *Dir) Ino() store.Ino { return d.n.v.Ino }
+
+// Close ends the listing.
+func (d *Dir) Close() {
+	d.f.mu.Lock()
+	defer d.f.mu.Unlock()
+	d.n.opens--
+	d.n.dir.opens--
+	d.f.dropOrphan(d.n)
+}
+
+// Read calls fn for every entry after position off, "." and ".." first, until fn returns false. fn runs under the
+// lock of the tree: it must only copy.
+func (d *Dir) Read(c *Call, off uint64, fn func(e DirEntry) bool) error {
+	return d.read(c, off, func(e DirEntry, _ *Attr) bool { return fn(e) }, false)
+}
+
+// ReadPlus is Read with attributes; a is nil for "." and "..". Every other entry that fn took counts as looked up once.
+func (d *Dir) ReadPlus(c *Call, off uint64, fn func(e DirEntry, a *Attr) bool) error {
+	return d.read(c, off, fn, true)
+}
+
+func (d *Dir) read(c *Call, off uint64, fn func(e DirEntry, a *Attr) bool, lookup bool) error {
+	f := d.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if d.n.gone {
+		return nil
+	}
+	if off < cookieDot && !fn(DirEntry{Name: ".", Ino: d.n.v.Ino, Type: syscall.S_IFDIR, Cookie: cookieDot}, nil) {
+		return nil
+	}
+	if off < cookieDotDot {
+		up := d.n.parent
+		if up == 0 {
+			up = store.RootIno
+		}
+		if !fn(DirEntry{Name: "..", Ino: up, Type: syscall.S_IFDIR, Cookie: cookieDotDot}, nil) {
+			return nil
+		}
+		off = cookieDotDot
+	}
+	for {
+		i := d.n.dir.after(off)
+		for i < len(d.n.dir.order) && d.n.dir.order[i].dead {
+			i++
+		}
+		for ; i < len(d.n.dir.order); i++ {
+			e := d.n.dir.order[i]
+			if e.dead {
+				continue
+			}
+			out := DirEntry{Name: e.name, Ino: e.ino, Type: e.typ, Cookie: e.cookie}
+			if !lookup {
+				if !fn(out, nil) {
+					return nil
+				}
+				continue
+			}
+			child := f.nodes[e.ino]
+			if child == nil {
+				break // evicted: loading it releases the lock, so find the place again
+			}
+			a := child.attr()
+			if !fn(out, &a) {
+				return nil
+			}
+			child.lookups++
+			off = e.cookie
+		}
+		if i >= len(d.n.dir.order) {
+			return nil
+		}
+		off = d.n.dir.order[i].cookie - 1
+		if _, err := f.node(c, d.n.dir.order[i].ino); err != nil {
+			return err
+		}
+	}
+}
+
+// SyncDir returns when every change of the directory would survive a power loss.
+func (f *FS) SyncDir(c *Call, _ store.Ino) error {
+	if f.opts.ReadOnly {
+		return nil
+	}
+	c.yield()
+	return f.st.Sync(f.st.Last())
+}

@@ -1,0 +1,356 @@
+package fs
+
+import (
+	"syscall"
+
+	"wsfs/store"
+)
+
+// Handle is one open regular file (or FIFO or socket node, which the kernel serves itself).
+type Handle struct {
+	f     *FS
+	n     *node
+	read  bool
+	write bool
+	app   bool // O_APPEND
+
+	// Guarded by FS.mu.
+	who  store.Attribution // of the opener; replaced by the first writer after each cut
+	file *file             // nil for handles that cannot write
+}
+
+// Ino is the inode behind the handle.
+func (h *Handle) Ino() store.Ino { return h.n.v.Ino }
+
+// KeepCache reports whether the kernel may keep the pages it has of the inode. It may: what changes behind its back
+// is told to it.
+func (h *Handle) KeepCache() bool { return true }
+
+// Open opens an inode with the flags of open(2).
+func (f *FS) Open(c *Call, ino store.Ino, flags uint32) (*Handle, error) {
+	acc := flags & oAccMode
+	write := acc != syscall.O_RDONLY || flags&oTrunc != 0
+	var who store.Attribution
+	if write {
+		if err := f.writable("open", "a file for writing"); err != nil {
+			return nil, err
+		}
+		who = c.who()
+	}
+	f.mu.Lock()
+	n, err := f.node(c, ino)
+	if err == nil && n.isDir() {
+		err = inoErr("open", n, syscall.EISDIR)
+	}
+	if err != nil {
+		f.mu.Unlock()
+		return nil, err
+	}
+	h := f.newHandle(c, n, flags, who)
+	f.mu.Unlock()
+	if flags&oTrunc != 0 && n.isReg() {
+		if err := f.truncateOpen(c, h); err != nil {
+			h.Release(c, 0)
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+// newHandle counts an open of n. FS.mu is held.
+func (f *FS) newHandle(c *Call, n *node, flags uint32, who store.Attribution) *Handle {
+	acc := flags & oAccMode
+	h := &Handle{
+		f: f, n: n, who: who,
+		read: acc != syscall.O_WRONLY, write: acc != syscall.O_RDONLY, app: flags&oAppend != 0,
+	}
+	n.opens++
+	if (h.write || flags&oTrunc != 0) && n.isReg() {
+		h.file = n.content()
+		h.file.writers++
+	}
+	return h
+}
+
+// truncateOpen is O_TRUNC: the file is empty from now on, but no version says so until it is written or closed.
+func (f *FS) truncateOpen(c *Call, h *Handle) error {
+	fl := h.file
+	fl.lock(c)
+	defer fl.mu.Unlock()
+	if fl.size == 0 {
+		f.mu.Lock()
+		now := f.now().UnixNano()
+		f.soil(c, h, fl, now, h.who, false)
+		f.mu.Unlock()
+		return nil
+	}
+	if err := f.cutForeign(c, h, fl, h.who); err != nil {
+		return err
+	}
+	if err := fl.truncate(f, c, 0); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	fl.changed = true
+	f.soil(c, h, fl, f.now().UnixNano(), h.who, false)
+	f.mu.Unlock()
+	return nil
+}
+
+// soil records that the file has bytes that no version has. Both locks are held.
+func (f *FS) soil(c *Call, h *Handle, fl *file, now int64, who store.Attribution, written bool) {
+	n := h.n
+	n.v.Size, n.v.Mtime, n.v.Ctime, n.v.Holes = fl.size, now, now, fl.holes()
+	if n.dirtySince == 0 {
+		n.dirtySince = now
+		f.dirty[n] = struct{}{}
+	}
+	fl.who, fl.by = who, h
+	fl.written = fl.written || written
+	f.announceInode(c, h.n.v.Ino)
+}
+
+// cutForeign makes a version of what another session or command has in the buffer. fl.mu is held.
+func (f *FS) cutForeign(c *Call, h *Handle, fl *file, who store.Attribution) error {
+	f.mu.Lock()
+	foreign := h.n.dirtySince != 0 && fl.changed && (fl.who.Command != who.Command || fl.who.Session != who.Session)
+	by := fl.by
+	f.mu.Unlock()
+	if !foreign {
+		return nil
+	}
+	return f.cut(c, h.n, fl, by)
+}
+
+// Create makes and opens a regular file. It gets its row with its first version: at close, fsync, or before its name
+// changes.
+func (f *FS) Create(c *Call, parent store.Ino, name string, mode, flags uint32) (Attr, *Handle, error) {
+	who := c.who()
+	f.mu.Lock()
+	p, err := f.newEntry(c, "create", parent, name)
+	if err != nil {
+		f.mu.Unlock()
+		if Errno(err) == syscall.EEXIST && flags&oExcl == 0 {
+			return f.openExisting(c, parent, name, flags)
+		}
+		return Attr{}, nil, err
+	}
+	now := f.now().UnixNano()
+	n := f.newNode(c, p, syscall.S_IFREG|mode&0o7777, now)
+	n.fresh, n.parent, n.name, n.replaced = true, parent, name, p.dir.ghosts[name]
+	n.dirtySince = now
+	f.nodes[n.v.Ino] = n
+	f.dirty[n] = struct{}{}
+	p.dir.set(name, n.v.Ino, syscall.S_IFREG)
+	p.dir.fresh++
+	p.v.Mtime, p.v.Ctime = now, now
+	f.dirTimes[p] = struct{}{}
+	h := f.newHandle(c, n, flags, who)
+	fl := n.content()
+	fl.who, fl.by = who, h
+	n.lookups++
+	a := n.attr()
+	f.announceEntry(c, parent, name)
+	f.mu.Unlock()
+	return a, h, nil
+}
+
+// openExisting is Create when somebody else made the file first.
+func (f *FS) openExisting(c *Call, parent store.Ino, name string, flags uint32) (Attr, *Handle, error) {
+	a, err := f.Lookup(c, parent, name)
+	if err != nil {
+		return Attr{}, nil, err
+	}
+	h, err := f.Open(c, a.Ino, flags)
+	if err != nil {
+		f.Forget(a.Ino, 1)
+		return Attr{}, nil, err
+	}
+	a, err = f.GetAttr(c, a.Ino, h)
+	return a, h, err
+}
+
+// Tmpfile is O_TMPFILE: a file without a name, gone with its last handle unless Link names it.
+func (f *FS) Tmpfile(c *Call, parent store.Ino, mode, flags uint32) (Attr, *Handle, error) {
+	who := c.who()
+	if err := f.writable("create", "a file without a name"); err != nil {
+		return Attr{}, nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p, err := f.directory(c, parent)
+	if err != nil {
+		return Attr{}, nil, err
+	}
+	now := f.now().UnixNano()
+	n := f.newNode(c, p, syscall.S_IFREG|mode&0o7777, now)
+	n.fresh, n.gone, n.v.Nlink, n.dirtySince = true, true, 0, now
+	f.nodes[n.v.Ino] = n
+	h := f.newHandle(c, n, flags, who)
+	fl := n.content()
+	fl.who, fl.by = who, h
+	n.lookups++
+	return n.attr(), h, nil
+}
+
+// linkFresh names an O_TMPFILE: one op with its first version and its first name.
+func (f *FS) linkFresh(c *Call, n *node, parent store.Ino, name string, who store.Attribution) (Attr, error) {
+	f.mu.Lock()
+	fl := n.content()
+	f.mu.Unlock()
+	fl.lock(c)
+	defer fl.mu.Unlock()
+	f.mu.Lock()
+	p, err := f.newEntry(c, "link", parent, name)
+	if err == nil && !n.fresh {
+		err = nameErr("link", name, syscall.EAGAIN)
+	}
+	if err != nil {
+		f.mu.Unlock()
+		return Attr{}, err
+	}
+	now := f.now().UnixNano()
+	n.gone, n.v.Nlink, n.v.Ctime = false, 1, now
+	n.parent, n.name, n.replaced = parent, name, p.dir.ghosts[name]
+	p.dir.set(name, n.v.Ino, syscall.S_IFREG)
+	p.dir.fresh++
+	p.v.Mtime, p.v.Ctime = now, now
+	fl.who = who
+	n.dirtySince = now
+	f.dirty[n] = struct{}{}
+	f.mu.Unlock()
+	if err := f.cut(c, n, fl, nil); err != nil {
+		f.mu.Lock()
+		if n.fresh {
+			f.unlinkFresh(p, n, name)
+		}
+		f.mu.Unlock()
+		return Attr{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n.lookups++
+	f.announceEntry(c, parent, name)
+	return n.attr(), nil
+}
+
+// unlinkFresh takes the name of a file that no op knows. FS.mu is held.
+func (f *FS) unlinkFresh(p, n *node, name string) {
+	p.dir.remove(name)
+	p.dir.fresh--
+	if n.replaced != 0 {
+		p.dir.remember(name, n.replaced)
+	}
+	now := f.now().UnixNano()
+	n.v.Nlink, n.v.Ctime, n.gone = 0, now, true
+	p.v.Mtime, p.v.Ctime = now, now
+	f.dirTimes[p] = struct{}{}
+	delete(f.dirty, n)
+	f.dropOrphan(n)
+}
+
+// Release ends a handle: the last close of its open file description. What came after the last Flush (pages of a
+// mapping, a truncation) becomes a version here.
+func (h *Handle) Release(c *Call, _ uint64) {
+	f, n := h.f, h.n
+	f.locks.dropHandle(n.v.Ino, h)
+	f.mu.Lock()
+	fl := n.file
+	if fl == nil {
+		n.opens--
+		f.dropOrphan(n)
+		f.mu.Unlock()
+		return
+	}
+	f.mu.Unlock()
+	fl.lock(c)
+	defer fl.mu.Unlock()
+	f.mu.Lock()
+	mine := h.file == fl && n.dirtySince != 0 && (fl.by == h || fl.writers == 1)
+	by := fl.by
+	f.mu.Unlock()
+	if mine {
+		if err := f.cut(c, n, fl, by); err != nil {
+			f.log.Error("make a version at the last close; the bytes stay in memory and are tried again", "error", err)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if h.file == fl {
+		fl.writers--
+	}
+	if fl.by == h {
+		fl.by = nil
+	}
+	if n.draft.by == h {
+		n.draft = draft{}
+	}
+	n.opens--
+	f.leaveFile(n, fl)
+	f.dropOrphan(n)
+}
+
+// leaveFile frees the buffers of a file that nobody may write any more, once its bytes are safe or out of reach. Both
+// locks are held.
+func (f *FS) leaveFile(n *node, fl *file) {
+	unreachable := n.gone && n.opens == 0
+	if n.file != fl || fl.writers > 0 || n.dirtySince != 0 && !unreachable {
+		return
+	}
+	n.file, n.dirtySince = nil, 0
+	n.v.Content = fl.committed.Ref
+	delete(f.dirty, n)
+	fl.drop()
+}
+
+// Flush is close(2) of one descriptor. It returns when what the closer wrote would survive the end of this process.
+//
+// A version is made only when the process that opened the file closes it: a child that inherited a descriptor is not
+// done with it. Its bytes are made safe all the same, as a draft that the opener's close amends. A truncation alone
+// makes none, because `echo x > f` closes a duplicate before it writes.
+func (h *Handle) Flush(c *Call, owner uint64) error {
+	f, n, fl := h.f, h.n, h.file
+	f.locks.dropOwner(n.v.Ino, owner)
+	if fl == nil {
+		return nil
+	}
+	f.mu.Lock()
+	dirty := n.dirtySince != 0 && !n.gone && (n.fresh || !fl.changed || fl.written)
+	f.mu.Unlock()
+	if !dirty {
+		return nil
+	}
+	fl.lock(c)
+	defer fl.mu.Unlock()
+	f.mu.Lock()
+	by := fl.by
+	f.mu.Unlock()
+	return f.cut(c, n, fl, by)
+}
+
+// Fsync returns when the file's bytes, attributes and name would survive a power loss.
+func (h *Handle) Fsync(c *Call, _ bool) error {
+	f, n := h.f, h.n
+	if f.opts.ReadOnly {
+		return nil
+	}
+	f.mu.Lock()
+	fl := n.file
+	f.mu.Unlock()
+	if fl != nil {
+		fl.lock(c)
+		f.mu.Lock()
+		by := fl.by
+		f.mu.Unlock()
+		err := f.cut(c, n, fl, by)
+		fl.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	f.mu.Lock()
+	slot := n.slot
+	f.mu.Unlock()
+	c.yield()
+	return f.st.Sync(slot)
+}

@@ -1,0 +1,304 @@
+package fs
+
+import (
+	"syscall"
+
+	"wsfs/store"
+)
+
+// checkName refuses what cannot be a directory entry.
+func checkName(op, name string) error {
+	switch {
+	case len(name) > store.MaxName:
+		return nameErr(op, name, syscall.ENAMETOOLONG)
+	case name == "" || name == "." || name == "..":
+		return nameErr(op, name, syscall.EINVAL)
+	}
+	return nil
+}
+
+// writable refuses changes of a read-only workspace.
+func (f *FS) writable(op, name string) error {
+	if f.opts.ReadOnly || f.closed {
+		return nameErr(op, name, syscall.EROFS)
+	}
+	return nil
+}
+
+// Lookup finds name in a directory and counts one reference to it.
+func (f *FS) Lookup(c *Call, parent store.Ino, name string) (Attr, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n, err := f.child(c, parent, name)
+	if err != nil {
+		return Attr{}, err
+	}
+	n.lookups++
+	return n.attr(), nil
+}
+
+// child is the node that name leads to. It may release FS.mu on the way.
+func (f *FS) child(c *Call, parent store.Ino, name string) (*node, error) {
+	if len(name) > store.MaxName {
+		return nil, nameErr("lookup", name, syscall.ENAMETOOLONG)
+	}
+	for {
+		p, err := f.directory(c, parent)
+		if err != nil {
+			return nil, err
+		}
+		e := p.dir.byName[name]
+		if e == nil {
+			return nil, nameErr("lookup", name, syscall.ENOENT)
+		}
+		if n := f.nodes[e.ino]; n != nil {
+			return n, nil
+		}
+		if _, err := f.node(c, e.ino); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// newEntry is the common start of what makes a name: the loaded parent, with name free in it. who is resolved before
+// the lock is taken, since that may wait for the caller's process.
+func (f *FS) newEntry(c *Call, op string, parent store.Ino, name string) (*node, error) {
+	if err := f.writable(op, name); err != nil {
+		return nil, err
+	}
+	if err := checkName(op, name); err != nil {
+		return nil, err
+	}
+	p, err := f.directory(c, parent)
+	if err != nil {
+		return nil, err
+	}
+	if p.gone {
+		return nil, nameErr(op, name, syscall.ENOENT)
+	}
+	if p.dir.byName[name] != nil {
+		return nil, nameErr(op, name, syscall.EEXIST)
+	}
+	return p, nil
+}
+
+// newNode is an inode that nothing names yet, with owner and setgid as mkdir(2) and open(2) inherit them.
+func (f *FS) newNode(c *Call, p *node, mode uint32, now int64) *node {
+	n := &node{v: store.Version{
+		Ino: f.st.NewIno(), Mode: mode, UID: c.UID, GID: c.GID, Nlink: 1,
+		Mtime: now, Ctime: now, Atime: now,
+	}}
+	if p.v.Mode&syscall.S_ISGID != 0 {
+		n.v.GID = p.v.GID
+		if mode&syscall.S_IFMT == syscall.S_IFDIR {
+			n.v.Mode |= syscall.S_ISGID
+		}
+	}
+	if mode&syscall.S_IFMT == syscall.S_IFDIR {
+		n.v.Nlink = 2
+		n.dir = newDir()
+	}
+	return n
+}
+
+// make appends the op that gives birth to an inode other than a regular file.
+func (f *FS) make(c *Call, kind store.OpKind, parent store.Ino, name string, mode uint32, fill func(*store.Version)) (Attr, error) {
+	who := c.who()
+	f.mu.Lock()
+	p, err := f.newEntry(c, "make", parent, name)
+	if err != nil {
+		f.mu.Unlock()
+		return Attr{}, err
+	}
+	ch := f.begin(c, kind, who)
+	n := f.newNode(c, p, mode, ch.now)
+	fill(&n.v)
+	n.replaced = p.dir.ghosts[name]
+	ch.version(n)
+	up := ch.touch(p)
+	if n.isDir() {
+		up.Nlink++
+	}
+	ch.bind(p, name, n)
+	ch.item(kind, n, p, name)
+	slot, err := ch.commit()
+	if err == nil {
+		n.lookups++
+	}
+	a := n.attr()
+	f.mu.Unlock()
+	return a, f.finish(slot, err)
+}
+
+// Mkdir makes a directory.
+func (f *FS) Mkdir(c *Call, parent store.Ino, name string, mode uint32) (Attr, error) {
+	return f.make(c, store.OpMkdir, parent, name, syscall.S_IFDIR|mode&0o7777, func(*store.Version) {})
+}
+
+// Mknod makes a FIFO, a socket or an empty regular file. Device nodes are EPERM: a mount never serves them.
+func (f *FS) Mknod(c *Call, parent store.Ino, name string, mode, rdev uint32) (Attr, error) {
+	switch mode & syscall.S_IFMT {
+	case syscall.S_IFREG, 0, syscall.S_IFIFO, syscall.S_IFSOCK:
+	case syscall.S_IFCHR:
+		// The kernel's overlay whiteout, character device 0/0, needs no privilege and opens nothing.
+		if rdev != 0 {
+			return Attr{}, nameErr("mknod", name, syscall.EPERM)
+		}
+	default:
+		return Attr{}, nameErr("mknod", name, syscall.EPERM)
+	}
+	if mode&syscall.S_IFMT == 0 {
+		mode |= syscall.S_IFREG
+	}
+	kind := store.OpMknod
+	if mode&syscall.S_IFMT == syscall.S_IFREG {
+		kind = store.OpCreate
+	}
+	return f.make(c, kind, parent, name, mode&(syscall.S_IFMT|0o7777), func(v *store.Version) { v.Rdev = rdev })
+}
+
+// Symlink makes a symbolic link.
+func (f *FS) Symlink(c *Call, parent store.Ino, name, target string) (Attr, error) {
+	return f.make(c, store.OpSymlink, parent, name, syscall.S_IFLNK|0o777, func(v *store.Version) {
+		v.Target, v.Size = target, int64(len(target))
+	})
+}
+
+// Readlink is the target of a symbolic link.
+func (f *FS) Readlink(c *Call, ino store.Ino) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n, err := f.node(c, ino)
+	if err != nil {
+		return "", err
+	}
+	if n.v.Mode&syscall.S_IFMT != syscall.S_IFLNK {
+		return "", inoErr("readlink", n, syscall.EINVAL)
+	}
+	return n.v.Target, nil
+}
+
+// Link gives an inode one more name. An O_TMPFILE gets its first, and with it its first version.
+func (f *FS) Link(c *Call, ino, parent store.Ino, name string) (Attr, error) {
+	who := c.who()
+	if err := f.settle(c, ino); err != nil {
+		return Attr{}, err
+	}
+	f.mu.Lock()
+	n, err := f.node(c, ino)
+	var p *node
+	if err == nil {
+		p, err = f.newEntry(c, "link", parent, name)
+	}
+	switch {
+	case err != nil:
+	case n.isDir():
+		err = inoErr("link", n, syscall.EPERM)
+	case n.gone && !n.fresh:
+		err = inoErr("link", n, syscall.ENOENT)
+	case n.v.Nlink >= 65000: // LINK_MAX of ext4
+		err = inoErr("link", n, syscall.EMLINK)
+	}
+	if err != nil {
+		f.mu.Unlock()
+		return Attr{}, err
+	}
+	if n.fresh {
+		f.mu.Unlock()
+		return f.linkFresh(c, n, parent, name, who)
+	}
+	ch := f.begin(c, store.OpLink, who)
+	v := ch.version(n)
+	v.Nlink++
+	v.Ctime = ch.now
+	if v.Replaced == 0 {
+		v.Replaced = p.dir.ghosts[name]
+	}
+	ch.touch(p)
+	ch.bind(p, name, n)
+	ch.item(store.OpLink, n, p, name)
+	slot, err := ch.commit()
+	if err == nil {
+		n.lookups++
+	}
+	a := n.attr()
+	f.mu.Unlock()
+	return a, f.finish(slot, err)
+}
+
+// Unlink removes a name that is not a directory. The inode lives on while it has names or open handles.
+func (f *FS) Unlink(c *Call, parent store.Ino, name string) error {
+	return f.remove(c, parent, name, store.OpUnlink)
+}
+
+// Rmdir removes an empty directory.
+func (f *FS) Rmdir(c *Call, parent store.Ino, name string) error {
+	return f.remove(c, parent, name, store.OpRmdir)
+}
+
+func (f *FS) remove(c *Call, parent store.Ino, name string, kind store.OpKind) error {
+	who := c.who()
+	f.mu.Lock()
+	p, n, err := f.victim(c, parent, name, kind == store.OpRmdir)
+	if err != nil {
+		f.mu.Unlock()
+		return err
+	}
+	if n.fresh {
+		f.unlinkFresh(p, n, name)
+		f.mu.Unlock()
+		return nil
+	}
+	ch := f.begin(c, kind, who)
+	ch.drop(n, p)
+	ch.unbind(p, name)
+	ch.item(kind, n, p, name)
+	slot, err := ch.commit()
+	if err == nil {
+		f.dropOrphan(n)
+	}
+	f.mu.Unlock()
+	return f.finish(slot, err)
+}
+
+// victim finds what is about to lose its name and checks that it may.
+func (f *FS) victim(c *Call, parent store.Ino, name string, wantDir bool) (p, n *node, err error) {
+	if err := f.writable("remove", name); err != nil {
+		return nil, nil, err
+	}
+	for {
+		if n, err = f.child(c, parent, name); err != nil {
+			return nil, nil, err
+		}
+		if n.isDir() != wantDir {
+			if wantDir {
+				return nil, nil, nameErr("rmdir", name, syscall.ENOTDIR)
+			}
+			return nil, nil, nameErr("unlink", name, syscall.EISDIR)
+		}
+		if n.isDir() && n.dir == nil {
+			if _, err = f.directory(c, n.v.Ino); err != nil {
+				return nil, nil, err
+			}
+			continue // the lock was released: look again
+		}
+		if n.isDir() && len(n.dir.byName) > 0 {
+			return nil, nil, nameErr("rmdir", name, syscall.ENOTEMPTY)
+		}
+		return f.nodes[parent], n, nil
+	}
+}
+
+// drop takes one name from n, whose directory p is.
+func (ch *change) drop(n, p *node) {
+	v := ch.version(n)
+	v.Ctime = ch.now
+	up := ch.touch(p)
+	if n.isDir() {
+		v.Nlink = 0
+		up = ch.version(p) // version(n) may have moved the slice
+		up.Nlink--
+		return
+	}
+	v.Nlink--
+}

@@ -1,0 +1,141 @@
+package fs
+
+import (
+	"sync"
+
+	"wsfs/store"
+)
+
+// notifier tells observers what changed by other means than their own requests. Events are queued under FS.mu and
+// delivered by one goroutine, because telling the kernel may wait for requests that are under way.
+type notifier struct {
+	mu        sync.Mutex
+	wake      *sync.Cond
+	observers map[Origin]Observer
+	next      Origin
+	queue     []event
+	busy      bool
+	stopped   bool
+	done      chan struct{}
+}
+
+type event struct {
+	origin Origin // who made the change
+	ino    store.Ino
+	name   string // "" for an inode, else an entry of directory ino
+	entry  bool
+}
+
+func (w *notifier) start() {
+	w.wake = sync.NewCond(&w.mu)
+	w.observers = map[Origin]Observer{}
+	w.done = make(chan struct{})
+	go w.run()
+}
+
+func (w *notifier) stop() {
+	w.mu.Lock()
+	w.stopped = true
+	w.wake.Broadcast()
+	w.mu.Unlock()
+	<-w.done
+}
+
+func (w *notifier) run() {
+	defer close(w.done)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		for len(w.queue) == 0 && !w.stopped {
+			w.wake.Wait()
+		}
+		if w.stopped {
+			return
+		}
+		events := w.queue
+		w.queue, w.busy = nil, true
+		var to []Observer
+		var origins []Origin
+		for id, o := range w.observers {
+			to, origins = append(to, o), append(origins, id)
+		}
+		w.mu.Unlock()
+		for _, e := range events {
+			for i, o := range to {
+				switch {
+				case origins[i] == e.origin:
+				case e.entry:
+					o.EntryChanged(e.ino, e.name)
+				default:
+					o.InodeChanged(e.ino)
+				}
+			}
+		}
+		w.mu.Lock()
+		w.busy = false
+		w.wake.Broadcast()
+	}
+}
+
+// push queues an event unless its maker is the only one who could want it.
+func (w *notifier) push(e event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.observers) == 0 || len(w.observers) == 1 && w.observers[e.origin] != nil {
+		return
+	}
+	w.queue = append(w.queue, e)
+	w.wake.Broadcast()
+}
+
+// drain returns when everything queued before has been delivered.
+func (w *notifier) drain() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for (len(w.queue) > 0 || w.busy) && !w.stopped {
+		w.wake.Wait()
+	}
+}
+
+// Observe registers a mount. The Origin goes into its calls, so that it is not told about its own changes.
+func (f *FS) Observe(o Observer) Origin {
+	w := &f.notifier
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.next++
+	w.observers[w.next] = o
+	return w.next
+}
+
+// Unobserve ends what Observe began.
+func (f *FS) Unobserve(id Origin) {
+	w := &f.notifier
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.observers, id)
+}
+
+func (c *Call) origin() Origin {
+	if c == nil {
+		return 0
+	}
+	return c.Origin
+}
+
+// announce tells what an op changed. FS.mu is held.
+func (f *FS) announce(ch *change) {
+	for i := range ch.op.Names {
+		f.announceEntry(ch.c, ch.op.Names[i].Parent, ch.op.Names[i].Name)
+	}
+	for i := range ch.op.Versions {
+		f.announceInode(ch.c, ch.op.Versions[i].Ino)
+	}
+}
+
+func (f *FS) announceEntry(c *Call, parent store.Ino, name string) {
+	f.notifier.push(event{origin: c.origin(), ino: parent, name: name, entry: true})
+}
+
+func (f *FS) announceInode(c *Call, ino store.Ino) {
+	f.notifier.push(event{origin: c.origin(), ino: ino})
+}

@@ -1,0 +1,212 @@
+package fs
+
+import (
+	"syscall"
+
+	"wsfs/store"
+)
+
+// Rename is renameat2(2) with flags 0, RenameNoReplace or RenameExchange.
+func (f *FS) Rename(c *Call, parent store.Ino, name string, newParent store.Ino, newName string, flags uint32) error {
+	if flags&^(RenameNoReplace|RenameExchange) != 0 || flags == RenameNoReplace|RenameExchange {
+		return nameErr("rename", name, syscall.EINVAL)
+	}
+	if err := checkName("rename", newName); err != nil {
+		return err
+	}
+	who := c.who()
+	r := rename{f: f, c: c, name: name, newName: newName}
+	for {
+		// The content of a file comes before its name: what was written and not yet closed becomes a version first.
+		if err := f.settleName(c, parent, name); err != nil {
+			return err
+		}
+		if flags&RenameExchange != 0 {
+			if err := f.settleName(c, newParent, newName); err != nil {
+				return err
+			}
+		}
+		f.mu.Lock()
+		done, err := r.find(parent, newParent, flags)
+		if err != nil || done {
+			f.mu.Unlock()
+			return err
+		}
+		if !r.n.fresh && (flags&RenameExchange == 0 || !r.target.fresh) {
+			break
+		}
+		f.mu.Unlock() // somebody made a new file of that name meanwhile
+	}
+	var slot store.Slot
+	var err error
+	if flags&RenameExchange != 0 {
+		slot, err = r.exchange(who)
+	} else {
+		slot, err = r.move(who)
+	}
+	f.mu.Unlock()
+	return f.finish(slot, err)
+}
+
+// rename holds what a rename found under the lock.
+type rename struct {
+	f             *FS
+	c             *Call
+	name, newName string
+	from, to      *node // directories
+	n, target     *node // target nil if newName is free
+}
+
+// find looks everything up and validates; done means there is nothing to do. Whenever the lock was released on the
+// way it starts again.
+func (r *rename) find(parent, newParent store.Ino, flags uint32) (done bool, err error) {
+	f := r.f
+	if err := f.writable("rename", r.name); err != nil {
+		return false, err
+	}
+	for {
+		if r.to, err = f.directory(r.c, newParent); err != nil {
+			return false, err
+		}
+		if r.n, err = f.child(r.c, parent, r.name); err != nil {
+			return false, err
+		}
+		r.from = f.nodes[parent]
+		r.target = nil
+		if r.to.dir == nil || r.from.dir == nil {
+			continue
+		}
+		e := r.to.dir.byName[r.newName]
+		if e == nil {
+			break
+		}
+		if r.target = f.nodes[e.ino]; r.target == nil || r.target.isDir() && r.target.dir == nil {
+			if r.target == nil {
+				_, err = f.node(r.c, e.ino)
+			} else {
+				_, err = f.directory(r.c, e.ino)
+			}
+			if err != nil {
+				return false, err
+			}
+			continue
+		}
+		break
+	}
+	return r.validate(flags)
+}
+
+func (r *rename) validate(flags uint32) (done bool, err error) {
+	fail := func(errno syscall.Errno) (bool, error) { return false, nameErr("rename", r.newName, errno) }
+	switch {
+	case r.to.gone:
+		return fail(syscall.ENOENT)
+	case flags&RenameNoReplace != 0 && r.target != nil:
+		return fail(syscall.EEXIST)
+	case flags&RenameExchange != 0 && r.target == nil:
+		return fail(syscall.ENOENT)
+	case r.n == r.target:
+		return true, nil
+	case r.n.isDir() && r.f.within(r.to, r.n):
+		return fail(syscall.EINVAL)
+	}
+	if flags&RenameExchange != 0 {
+		if r.target.isDir() && r.f.within(r.from, r.target) {
+			return fail(syscall.EINVAL)
+		}
+		return false, nil
+	}
+	if t := r.target; t != nil {
+		switch {
+		case t.isDir() && !r.n.isDir():
+			return fail(syscall.EISDIR)
+		case !t.isDir() && r.n.isDir():
+			return fail(syscall.ENOTDIR)
+		case t.isDir() && len(t.dir.byName) > 0:
+			return fail(syscall.ENOTEMPTY)
+		}
+	}
+	return false, nil
+}
+
+// within reports whether directory d is top or lies below it.
+func (f *FS) within(d, top *node) bool {
+	for d != nil {
+		if d == top {
+			return true
+		}
+		if d.v.Ino == store.RootIno {
+			return false
+		}
+		d = f.nodes[d.parent]
+	}
+	return false
+}
+
+// move gives n its new name; a target loses it.
+func (r *rename) move(who store.Attribution) (store.Slot, error) {
+	f := r.f
+	if r.target != nil && r.target.fresh {
+		// A file that was never closed has no row to remove.
+		f.unlinkFresh(r.to, r.target, r.newName)
+		r.target = nil
+	}
+	ch := f.begin(r.c, store.OpRename, who)
+	v := ch.version(r.n)
+	v.Ctime = ch.now
+	if r.target != nil {
+		v.Replaced = r.target.v.ID
+	} else if id := r.to.dir.ghosts[r.newName]; id != 0 && v.Replaced == 0 {
+		v.Replaced = id
+	}
+	ch.touch(r.from)
+	ch.touch(r.to)
+	if r.target != nil {
+		ch.drop(r.target, r.to)
+	}
+	if r.n.isDir() && r.from != r.to {
+		ch.version(r.from).Nlink--
+		ch.version(r.to).Nlink++
+	}
+	ch.unbind(r.from, r.name)
+	ch.bind(r.to, r.newName, r.n)
+	it := ch.item(store.OpRename, r.n, r.to, r.newName)
+	it.FromParent, it.FromName = r.from.v.Ino, r.name
+	if r.target != nil {
+		kind := store.OpUnlink
+		if r.target.isDir() {
+			kind = store.OpRmdir
+		}
+		ch.item(kind, r.target, r.to, r.newName)
+	}
+	target := r.target
+	slot, err := ch.commit()
+	if err == nil && target != nil {
+		f.dropOrphan(target)
+	}
+	return slot, err
+}
+
+// exchange swaps two names.
+func (r *rename) exchange(who store.Attribution) (store.Slot, error) {
+	ch := r.f.begin(r.c, store.OpExchange, who)
+	ch.version(r.n).Ctime = ch.now
+	ch.version(r.target).Ctime = ch.now
+	ch.touch(r.from)
+	ch.touch(r.to)
+	if r.from != r.to && r.n.isDir() != r.target.isDir() {
+		gain, lose := r.to, r.from
+		if r.target.isDir() {
+			gain, lose = r.from, r.to
+		}
+		ch.version(gain).Nlink++
+		ch.version(lose).Nlink--
+	}
+	ch.bind(r.from, r.name, r.target)
+	ch.bind(r.to, r.newName, r.n)
+	it := ch.item(store.OpExchange, r.n, r.to, r.newName)
+	it.FromParent, it.FromName = r.from.v.Ino, r.name
+	it = ch.item(store.OpExchange, r.target, r.from, r.name)
+	it.FromParent, it.FromName = r.to.v.Ino, r.newName
+	return ch.commit()
+}
