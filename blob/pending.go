@@ -1,0 +1,105 @@
+package blob
+
+import "sync"
+
+// pending holds the blobs that are staged but not applied: small contents with their bytes, blobs in packs with their
+// places. Each is counted: it stays until every Staged that has it was applied.
+type pending struct {
+	mu    sync.RWMutex
+	small map[Ref]*pendingSmall // guarded by mu
+	packs map[Ref]*pendingPack  // guarded by mu
+}
+
+type pendingSmall struct {
+	n    int
+	data []byte
+	loc  Location // where Settle put it; the zero Location before
+}
+
+type pendingPack struct {
+	n   int
+	loc Location
+}
+
+func newPending() *pending {
+	return &pending{small: map[Ref]*pendingSmall{}, packs: map[Ref]*pendingPack{}}
+}
+
+// data returns the bytes of a small content, or nil.
+func (p *pending) data(ref Ref) []byte {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if e := p.small[ref]; e != nil {
+		return e.data
+	}
+	return nil
+}
+
+// place returns where a blob was written, if it was and is not applied.
+func (p *pending) place(ref Ref) (Location, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if e := p.packs[ref]; e != nil {
+		return e.loc, true
+	}
+	if e := p.small[ref]; e != nil && e.loc.Size != 0 {
+		return e.loc, true
+	}
+	return Location{}, false
+}
+
+// add counts one more Staged.
+func (p *pending) add(st Staged) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(st.Small) > 0 {
+		if e := p.small[st.Content.Ref]; e != nil {
+			e.n++
+		} else {
+			p.small[st.Content.Ref] = &pendingSmall{n: 1, data: st.Small}
+		}
+	}
+	for i := range st.Packed {
+		p.addPacked(st.Packed[i])
+	}
+}
+
+// addPacked counts one more use of a written blob. Called with mu held.
+func (p *pending) addPacked(loc Location) {
+	if e := p.packs[loc.Ref]; e != nil {
+		e.n++
+	} else {
+		p.packs[loc.Ref] = &pendingPack{n: 1, loc: loc}
+	}
+}
+
+// settled notes where a small content went, so that settling it again finds it there.
+func (p *pending) settled(loc Location) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.small[loc.Ref]; e != nil {
+		e.loc = loc
+	}
+}
+
+// remove takes back one add and calls gone for each small content that nobody waits for any more.
+func (p *pending) remove(st Staged, gone func(Ref, []byte)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(st.Small) > 0 {
+		if e := p.small[st.Content.Ref]; e != nil {
+			if e.n--; e.n == 0 {
+				delete(p.small, st.Content.Ref)
+				gone(st.Content.Ref, e.data)
+			}
+		}
+	}
+	for i := range st.Packed {
+		ref := st.Packed[i].Ref
+		if e := p.packs[ref]; e != nil {
+			if e.n--; e.n == 0 {
+				delete(p.packs, ref)
+			}
+		}
+	}
+}

@@ -1,0 +1,356 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"sync"
+	"syscall"
+)
+
+// ReadAt fills p with the bytes of c from off on. It returns fewer than len(p) only with an error, which is io.EOF at
+// the end of the content. Bytes that do not fit their Ref are never returned: the error wraps ErrCorrupt.
+func (s *Store) ReadAt(ctx context.Context, c Content, p []byte, off int64) (int, error) {
+	if off < 0 {
+		return 0, fmt.Errorf("blob: reading at offset %d: %w", off, syscall.EINVAL)
+	}
+	if off >= c.Size {
+		return 0, io.EOF
+	}
+	var eof error
+	if int64(len(p)) > c.Size-off {
+		p, eof = p[:c.Size-off], io.EOF
+	}
+	if len(p) == 0 {
+		return 0, eof
+	}
+	if c.Size <= MaxBlob {
+		data, err := s.blob(ctx, c.Ref)
+		if err == nil && int64(len(data)) != c.Size {
+			err = s.wrongSize(c.Ref, len(data), c.Size)
+		}
+		if err != nil {
+			return 0, err
+		}
+		return copy(p, data[off:]), eof
+	}
+	var r leafReader
+	if err := r.collect(ctx, s, c.Ref, levelFor(c.Size), c.Size, p, off); err != nil {
+		return 0, err
+	}
+	if err := r.fetch(ctx, s); err != nil {
+		return 0, err
+	}
+	return len(p), eof
+}
+
+// Reader returns a reader of all of c, which also seeks and reads at offsets. ctx bounds every read.
+func (s *Store) Reader(ctx context.Context, c Content) *io.SectionReader {
+	return io.NewSectionReader(contentReader{s, ctx, c}, 0, c.Size)
+}
+
+type contentReader struct {
+	s   *Store
+	ctx context.Context
+	c   Content
+}
+
+func (r contentReader) ReadAt(p []byte, off int64) (int, error) {
+	return r.s.ReadAt(r.ctx, r.c, p, off)
+}
+
+// Cached reports whether ReadAt of these bytes would be answered from memory. Blobs that are staged in a pack are not
+// counted as such: reading them may wait for the disk.
+func (s *Store) Cached(c Content, off int64, n int) bool {
+	end := min(off+int64(n), c.Size)
+	if off < 0 || off >= end {
+		return true
+	}
+	if c.Size <= MaxBlob {
+		return s.inMemory(c.Ref) != nil
+	}
+	return s.cachedBelow(c.Ref, levelFor(c.Size), c.Size, off, end)
+}
+
+func (s *Store) cachedBelow(ref Ref, level int, size, off, end int64) bool {
+	data := s.inMemory(ref)
+	if data == nil {
+		return false
+	}
+	n, err := parseNode(data, level, size)
+	if err != nil {
+		return false
+	}
+	for i := n.find(off); i < n.count() && n.start(i) < end; i++ {
+		start, ref := n.start(i), n.ref(i)
+		switch {
+		case ref.IsZero():
+		case level == 1:
+			if s.inMemory(ref) == nil {
+				return false
+			}
+		case !s.cachedBelow(ref, level-1, n.end(i)-start, max(off-start, 0), min(end, n.end(i))-start):
+			return false
+		}
+	}
+	return true
+}
+
+// leafReader gathers the leaves that one read needs and that are not in memory, to look them up in one go.
+type leafReader struct {
+	few    [8]leafRead
+	leaves []leafRead
+}
+
+// leafRead is a part of a leaf and where it goes.
+type leafRead struct {
+	ref  Ref
+	size int64
+	off  int64
+	p    []byte
+}
+
+// collect walks the tree below ref for the bytes from off on, counted from the node's start, and fills in of p what is
+// holes or in memory.
+func (r *leafReader) collect(ctx context.Context, s *Store, ref Ref, level int, size int64, p []byte, off int64) error {
+	n, err := s.node(ctx, ref, level, size)
+	if err != nil {
+		return err
+	}
+	for i := n.find(off); len(p) > 0; i++ {
+		start, end, ref := n.start(i), n.end(i), n.ref(i)
+		part := p[:min(int64(len(p)), end-off)]
+		switch {
+		case ref.IsZero():
+			clear(part)
+		case level > 1:
+			if err := r.collect(ctx, s, ref, level-1, end-start, part, off-start); err != nil {
+				return err
+			}
+		default:
+			if err := r.leaf(s, ref, end-start, part, off-start); err != nil {
+				return err
+			}
+		}
+		p, off = p[len(part):], off+int64(len(part))
+	}
+	return nil
+}
+
+// leaf copies part of a leaf from memory or notes it for fetch.
+func (r *leafReader) leaf(s *Store, ref Ref, size int64, p []byte, off int64) error {
+	if data := s.inMemory(ref); data != nil {
+		if int64(len(data)) != size {
+			return s.wrongSize(ref, len(data), size)
+		}
+		copy(p, data[off:])
+		return nil
+	}
+	if r.leaves == nil {
+		r.leaves = r.few[:0]
+	}
+	r.leaves = append(r.leaves, leafRead{ref, size, off, p})
+	return nil
+}
+
+func (r *leafReader) fetch(ctx context.Context, s *Store) error {
+	var locs map[Ref]Location
+	if batch, ok := s.index.(BatchIndex); ok && len(r.leaves) > 1 {
+		refs := make([]Ref, 0, len(r.leaves))
+		locs = make(map[Ref]Location, len(r.leaves))
+		for i := range r.leaves {
+			if loc, ok := s.pending.place(r.leaves[i].ref); ok {
+				locs[loc.Ref] = loc
+			} else {
+				refs = append(refs, r.leaves[i].ref)
+			}
+		}
+		if len(refs) > 0 {
+			if err := batch.LocateMany(ctx, refs, func(l Location) { locs[l.Ref] = l }); err != nil {
+				return fmt.Errorf("blob: looking up %d blobs: %w", len(refs), err)
+			}
+		}
+	}
+	for i := range r.leaves {
+		l := &r.leaves[i]
+		if err := s.readLeaf(ctx, l, locs[l.ref]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readLeaf reads what l asks for. loc may be the zero Location.
+func (s *Store) readLeaf(ctx context.Context, l *leafRead, loc Location) error {
+	if loc.Size == 0 {
+		var err error
+		if loc, err = s.locate(ctx, l.ref); err != nil {
+			return err
+		}
+	}
+	if loc.Size != l.size {
+		return s.wrongSize(l.ref, int(loc.Size), l.size)
+	}
+	if int64(len(l.p)) == l.size { // all of it: no need to keep a copy, the reader moves on
+		return s.fetch(ctx, loc, l.p)
+	}
+	data := make([]byte, l.size)
+	if err := s.fetch(ctx, loc, data); err != nil {
+		return err
+	}
+	s.cache.put(l.ref, data)
+	copy(l.p, data[l.off:])
+	return nil
+}
+
+// node returns a tree node that covers size bytes.
+func (s *Store) node(ctx context.Context, ref Ref, level int, size int64) (node, error) {
+	data, err := s.blob(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	n, err := parseNode(data, level, size)
+	if err != nil {
+		return nil, &CorruptError{Ref: ref, Why: err.Error()}
+	}
+	return n, nil
+}
+
+// inMemory returns the bytes of a blob if no disk is needed for it, or nil.
+func (s *Store) inMemory(ref Ref) []byte {
+	if data := s.cache.get(ref); data != nil {
+		return data
+	}
+	return s.pending.data(ref)
+}
+
+// blob returns the bytes of a blob, which belong to the cache.
+func (s *Store) blob(ctx context.Context, ref Ref) ([]byte, error) {
+	if data := s.inMemory(ref); data != nil {
+		return data, nil
+	}
+	loc, err := s.locate(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	if loc.Size <= 0 || loc.Size > maxStored {
+		return nil, s.wrongSize(ref, int(loc.Size), maxStored)
+	}
+	data := make([]byte, loc.Size)
+	if err := s.fetch(ctx, loc, data); err != nil {
+		return nil, err
+	}
+	s.cache.put(ref, data)
+	return data, nil
+}
+
+func (s *Store) locate(ctx context.Context, ref Ref) (Location, error) {
+	if loc, ok := s.pending.place(ref); ok {
+		return loc, nil
+	}
+	loc, err := s.index.Locate(ctx, ref)
+	if err != nil {
+		return Location{}, fmt.Errorf("blob: looking up %v: %w", ref, err)
+	}
+	loc.Ref = ref
+	return loc, nil
+}
+
+// fetch reads a blob into dst, which has its size, and verifies it. If its pack is gone, the blob may have been moved
+// since it was looked up, so it is looked up once more.
+func (s *Store) fetch(ctx context.Context, loc Location, dst []byte) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("blob: reading %v: %w", loc.Ref, err)
+	}
+	err := s.load(loc, dst)
+	if !errors.Is(err, errGone) {
+		return err
+	}
+	again, e := s.index.Locate(ctx, loc.Ref)
+	if e != nil || again.Size != loc.Size || again.Pack == loc.Pack && again.Offset == loc.Offset {
+		return err
+	}
+	again.Ref = loc.Ref
+	return s.load(again, dst)
+}
+
+// errGone marks bytes that are not where a location says, as opposed to wrong bytes there.
+var errGone = errors.New("bytes are gone")
+
+// scratch holds buffers for compressed bytes on their way to the decoder.
+var scratch = sync.Pool{New: func() any { return new([maxStored]byte) }}
+
+// load reads a blob from exactly loc and verifies it.
+func (s *Store) load(loc Location, dst []byte) error {
+	bad := func(why string) error {
+		return &CorruptError{Ref: loc.Ref, Pack: loc.Pack, Offset: loc.Offset, Why: why}
+	}
+	var err error
+	switch {
+	case loc.Pack == 0:
+		err = s.codec.decode(dst, loc.Data, loc.Encoding)
+	case loc.Length <= 0 || loc.Length > maxStored || loc.Encoding == Raw && loc.Length != loc.Size:
+		return bad(fmt.Sprintf("its row says %d stored bytes (%v) for %d", loc.Length, loc.Encoding, loc.Size))
+	case loc.Encoding == Raw:
+		if err := s.readPack(dst, loc); err != nil {
+			return err
+		}
+	default:
+		buf := scratch.Get().(*[maxStored]byte)
+		defer scratch.Put(buf)
+		if err := s.readPack(buf[:loc.Length], loc); err != nil {
+			return err
+		}
+		err = s.codec.decode(dst, buf[:loc.Length], loc.Encoding)
+	}
+	if err != nil {
+		return bad(err.Error())
+	}
+	if got := Sum(dst); got != loc.Ref {
+		return bad("its bytes have the ref " + got.String())
+	}
+	return nil
+}
+
+// readPack fills b with stored bytes.
+func (s *Store) readPack(b []byte, loc Location) error {
+	err := s.packs.readAt(b, loc.Pack, loc.Offset)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, iofs.ErrNotExist), errors.Is(err, io.EOF):
+		// Not wrapped: to the reader of a file a missing pack is damage, not a missing file.
+		return &CorruptError{Ref: loc.Ref, Pack: loc.Pack, Offset: loc.Offset, Why: err.Error(), gone: true}
+	}
+	return fmt.Errorf("blob: reading %v from %s at %d: %w", loc.Ref, s.packs.path(loc.Pack), loc.Offset, err)
+}
+
+func (s *Store) wrongSize(ref Ref, got int, want int64) error {
+	return &CorruptError{Ref: ref, Why: fmt.Sprintf("it has %d bytes where %d belong", got, want)}
+}
+
+// CorruptError is the ErrCorrupt of one blob.
+type CorruptError struct {
+	Ref    Ref
+	Pack   uint32 // 0: inline, or not known
+	Offset int64
+	Why    string
+	gone   bool
+}
+
+func (e *CorruptError) Error() string {
+	where := ""
+	if e.Pack != 0 {
+		where = fmt.Sprintf(" at offset %d of pack %08d", e.Offset, e.Pack)
+	}
+	return fmt.Sprintf("blob: %v%s is damaged: %s; other files are not affected: put the pack back from a copy, or write the file anew",
+		e.Ref, where, e.Why)
+}
+
+// Unwrap makes errors.Is find ErrCorrupt and through it syscall.EIO.
+func (e *CorruptError) Unwrap() error { return ErrCorrupt }
+
+// Is tells fetch that the bytes are gone and not wrong.
+func (e *CorruptError) Is(target error) bool { return e.gone && target == errGone }
