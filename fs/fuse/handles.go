@@ -1,0 +1,60 @@
+package fuse
+
+import "sync"
+
+// handles gives open files and listings the numbers by which the kernel names them. 0 is never used, and a number is
+// used again only after its RELEASE.
+type handles[T any] struct {
+	mu   sync.RWMutex
+	open []*T // guarded by mu
+	free []uint64
+}
+
+func (t *handles[T]) add(v *T) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := len(t.free); n > 0 {
+		fh := t.free[n-1]
+		t.free = t.free[:n-1]
+		t.open[fh-1] = v
+		return fh
+	}
+	t.open = append(t.open, v)
+	return uint64(len(t.open))
+}
+
+// get returns nil for a number that names nothing.
+func (t *handles[T]) get(fh uint64) *T {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if fh == 0 || fh > uint64(len(t.open)) {
+		return nil
+	}
+	return t.open[fh-1]
+}
+
+func (t *handles[T]) remove(fh uint64) *T {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if fh == 0 || fh > uint64(len(t.open)) || t.open[fh-1] == nil {
+		return nil
+	}
+	v := t.open[fh-1]
+	t.open[fh-1] = nil
+	t.free = append(t.free, fh)
+	return v
+}
+
+// drain removes and returns everything open.
+func (t *handles[T]) drain() []*T {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []*T
+	for _, v := range t.open {
+		if v != nil {
+			out = append(out, v)
+		}
+	}
+	t.open, t.free = nil, nil
+	return out
+}

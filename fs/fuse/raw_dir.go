@@ -1,0 +1,86 @@
+package fuse
+
+import (
+	"sync"
+
+	gofuse "github.com/hanwen/go-fuse/v2/fuse"
+
+	"wsfs/fs"
+)
+
+// dirHandle is an open directory.
+type dirHandle struct {
+	mu  sync.Mutex // two readers of one descriptor take turns
+	dir *fs.Dir
+}
+
+func (r *rawFS) OpenDir(cancel <-chan struct{}, in *gofuse.OpenIn, out *gofuse.OpenOut) gofuse.Status {
+	c := r.call(cancel, &in.InHeader)
+	d, err := r.fs.OpenDir(&c.Call, inode(in.NodeId))
+	r.done(c)
+	if err != nil {
+		return status(err)
+	}
+	out.Fh = r.dirs.add(&dirHandle{dir: d})
+	return gofuse.OK
+}
+
+// lock takes the handle for c, giving the reader's role away first if another READDIR has it.
+func (d *dirHandle) lock(c *caller) {
+	if !d.mu.TryLock() {
+		c.yield()
+		d.mu.Lock()
+	}
+}
+
+func (r *rawFS) ReadDir(cancel <-chan struct{}, in *gofuse.ReadIn, out *gofuse.DirEntryList) gofuse.Status {
+	d := r.dirs.get(in.Fh)
+	if d == nil {
+		return ebadf
+	}
+	c := r.call(cancel, &in.InHeader)
+	defer r.done(c)
+	d.lock(c)
+	defer d.mu.Unlock()
+	return status(d.dir.Read(&c.Call, in.Offset, func(e fs.DirEntry) bool { return out.AddDirEntry(dirEntry(&e)) }))
+}
+
+// ReadDirPlus adds attributes, so that the kernel need not look every name up. An entry that does not fit any more is
+// not counted as looked up; "." and ".." never are.
+func (r *rawFS) ReadDirPlus(cancel <-chan struct{}, in *gofuse.ReadIn, out *gofuse.DirEntryList) gofuse.Status {
+	d := r.dirs.get(in.Fh)
+	if d == nil {
+		return ebadf
+	}
+	c := r.call(cancel, &in.InHeader)
+	defer r.done(c)
+	d.lock(c)
+	defer d.mu.Unlock()
+	return status(d.dir.ReadPlus(&c.Call, in.Offset, func(e fs.DirEntry, a *fs.Attr) bool {
+		entry := out.AddDirLookupEntry(dirEntry(&e))
+		if entry == nil {
+			return false
+		}
+		if a != nil {
+			r.fillEntry(entry, a)
+		}
+		return true
+	}))
+}
+
+func dirEntry(e *fs.DirEntry) gofuse.DirEntry {
+	return gofuse.DirEntry{Mode: e.Type, Name: e.Name, Ino: nodeID(e.Ino), Off: e.Cookie}
+}
+
+func (r *rawFS) ReleaseDir(in *gofuse.ReleaseIn) {
+	if d := r.dirs.remove(in.Fh); d != nil {
+		d.dir.Close()
+	}
+}
+
+func (r *rawFS) FsyncDir(cancel <-chan struct{}, in *gofuse.FsyncIn) gofuse.Status {
+	c := r.call(cancel, &in.InHeader)
+	err := r.fs.SyncDir(&c.Call, inode(in.NodeId))
+	r.done(c)
+	return status(err)
+}

@@ -1,0 +1,212 @@
+package fuse
+
+import (
+	"sync"
+	"syscall"
+
+	gofuse "github.com/hanwen/go-fuse/v2/fuse"
+
+	"wsfs/fs"
+)
+
+const ebadf = gofuse.EBADF
+
+// opened gives a handle its number. Pages the kernel has stay good: what changes behind it is told to it.
+func (r *rawFS) opened(h *fs.Handle, out *gofuse.OpenOut) {
+	out.Fh = r.files.add(h)
+	if h.KeepCache() {
+		out.OpenFlags |= gofuse.FOPEN_KEEP_CACHE
+	}
+	// FOPEN_NOFLUSH stays off for readers too: without FLUSH a close would not release the record locks of its process.
+}
+
+func (r *rawFS) Create(cancel <-chan struct{}, in *gofuse.CreateIn, name string, out *gofuse.CreateOut) gofuse.Status {
+	c := r.call(cancel, &in.InHeader)
+	defer r.done(c)
+	a, h, err := r.fs.Create(&c.Call, inode(in.NodeId), name, in.Mode, in.Flags)
+	if err != nil {
+		return status(err)
+	}
+	if in.Flags&syscall.O_TRUNC != 0 && in.OpenFlags&gofuse.OPEN_KILL_SUIDGID != 0 {
+		r.dropPrivileges(c, h, &a) // somebody else made the file first
+	}
+	r.fillEntry(&out.EntryOut, &a)
+	r.opened(h, &out.OpenOut)
+	return gofuse.OK
+}
+
+func (r *rawFS) Tmpfile(cancel <-chan struct{}, in *gofuse.CreateIn, out *gofuse.CreateOut) gofuse.Status {
+	c := r.call(cancel, &in.InHeader)
+	a, h, err := r.fs.Tmpfile(&c.Call, inode(in.NodeId), in.Mode, in.Flags)
+	r.done(c)
+	if err != nil {
+		return status(err)
+	}
+	r.fillEntry(&out.EntryOut, &a)
+	r.opened(h, &out.OpenOut)
+	return gofuse.OK
+}
+
+func (r *rawFS) Open(cancel <-chan struct{}, in *gofuse.OpenIn, out *gofuse.OpenOut) gofuse.Status {
+	c := r.call(cancel, &in.InHeader)
+	defer r.done(c)
+	h, err := r.fs.Open(&c.Call, inode(in.NodeId), in.Flags)
+	if err != nil {
+		return status(err)
+	}
+	if in.Flags&syscall.O_TRUNC != 0 && in.Mode&gofuse.OPEN_KILL_SUIDGID != 0 {
+		if a, err := r.fs.GetAttr(&c.Call, h.Ino(), h); err == nil {
+			r.dropPrivileges(c, h, &a)
+		}
+	}
+	r.opened(h, out)
+	return gofuse.OK
+}
+
+// dropPrivileges takes setuid and setgid from a file that an unprivileged caller truncated by opening it.
+func (r *rawFS) dropPrivileges(c *caller, h *fs.Handle, a *fs.Attr) {
+	mode := a.Mode &^ syscall.S_ISUID
+	if mode&syscall.S_IXGRP != 0 {
+		mode &^= syscall.S_ISGID
+	}
+	if mode == a.Mode {
+		return
+	}
+	perm := mode & 0o7777
+	if b, err := r.fs.SetAttr(&c.Call, h.Ino(), h, fs.SetAttr{Mode: &perm}); err == nil {
+		*a = b
+	}
+}
+
+// filled is the result of a READ whose bytes are in the reply already.
+type filled struct {
+	buf  []byte
+	pool *sync.Pool
+}
+
+func (f *filled) Bytes([]byte) ([]byte, gofuse.Status)       { return f.buf, gofuse.OK }
+func (f *filled) Size() int                                  { return len(f.buf) }
+func (f *filled) Readv([][]byte) (n int, code gofuse.Status) { return len(f.buf), gofuse.OK }
+
+func (f *filled) Done() {
+	f.buf = nil
+	f.pool.Put(f)
+}
+
+func (r *rawFS) Read(cancel <-chan struct{}, in *gofuse.ReadIn, buf []byte) (gofuse.ReadResult, gofuse.Status) {
+	h := r.files.get(in.Fh)
+	if h == nil {
+		return nil, ebadf
+	}
+	c := r.call(cancel, &in.InHeader)
+	n, err := h.ReadAt(&c.Call, buf[:min(len(buf), int(in.Size))], int64(in.Offset))
+	r.done(c)
+	if err != nil {
+		return nil, status(err)
+	}
+	res := r.reads.Get().(*filled)
+	res.buf = buf[:n]
+	return res, gofuse.OK
+}
+
+func (r *rawFS) Write(cancel <-chan struct{}, in *gofuse.WriteIn, data []byte) (uint32, gofuse.Status) {
+	h := r.files.get(in.Fh)
+	if h == nil {
+		return 0, ebadf
+	}
+	c := r.call(cancel, &in.InHeader)
+	var n int
+	var err error
+	if in.WriteFlags&gofuse.WRITE_CACHE != 0 { // pages of a shared mapping, by nobody in particular
+		n, err = h.WriteCached(&c.Call, data, int64(in.Offset))
+	} else {
+		n, err = h.WriteAt(&c.Call, data, int64(in.Offset), in.WriteFlags&gofuse.WRITE_KILL_SUIDGID != 0)
+	}
+	r.done(c)
+	if err != nil && n == 0 {
+		return 0, status(err)
+	}
+	return uint32(n), gofuse.OK
+}
+
+// Writev is asked first by the library; the data is always in one piece here, and Write takes it.
+func (r *rawFS) Writev(<-chan struct{}, *gofuse.WriteIn, [][]byte) (uint32, gofuse.Status) {
+	return 0, gofuse.ENOSYS
+}
+
+func (r *rawFS) Flush(cancel <-chan struct{}, in *gofuse.FlushIn) gofuse.Status {
+	h := r.files.get(in.Fh)
+	if h == nil {
+		return ebadf
+	}
+	c := r.call(cancel, &in.InHeader)
+	err := h.Flush(&c.Call, in.LockOwner)
+	r.done(c)
+	return status(err)
+}
+
+func (r *rawFS) Release(cancel <-chan struct{}, in *gofuse.ReleaseIn) {
+	h := r.files.remove(in.Fh)
+	if h == nil {
+		return
+	}
+	c := r.call(cancel, &in.InHeader)
+	h.Release(&c.Call, in.LockOwner)
+	r.done(c)
+}
+
+func (r *rawFS) Fsync(cancel <-chan struct{}, in *gofuse.FsyncIn) gofuse.Status {
+	h := r.files.get(in.Fh)
+	if h == nil {
+		return ebadf
+	}
+	c := r.call(cancel, &in.InHeader)
+	err := h.Fsync(&c.Call, in.FsyncFlags&1 != 0)
+	r.done(c)
+	return status(err)
+}
+
+func (r *rawFS) Fallocate(cancel <-chan struct{}, in *gofuse.FallocateIn) gofuse.Status {
+	h := r.files.get(in.Fh)
+	if h == nil {
+		return ebadf
+	}
+	c := r.call(cancel, &in.InHeader)
+	err := h.Fallocate(&c.Call, in.Offset, in.Length, in.Mode)
+	r.done(c)
+	return status(err)
+}
+
+func (r *rawFS) Lseek(cancel <-chan struct{}, in *gofuse.LseekIn, out *gofuse.LseekOut) gofuse.Status {
+	h := r.files.get(in.Fh)
+	if h == nil {
+		return ebadf
+	}
+	c := r.call(cancel, &in.InHeader)
+	off, err := h.Seek(&c.Call, int64(in.Offset), in.Whence)
+	r.done(c)
+	if err != nil {
+		return status(err)
+	}
+	out.Offset = uint64(off)
+	return gofuse.OK
+}
+
+func (r *rawFS) CopyFileRange(cancel <-chan struct{}, in *gofuse.CopyFileRangeIn) (uint32, gofuse.Status) {
+	src, dst := r.files.get(in.FhIn), r.files.get(in.FhOut)
+	if src == nil || dst == nil {
+		return 0, ebadf
+	}
+	c := r.call(cancel, &in.InHeader)
+	n, err := r.fs.CopyRange(&c.Call, src, int64(in.OffIn), dst, int64(in.OffOut), in.Len)
+	r.done(c)
+	if err != nil && n == 0 {
+		return 0, status(err)
+	}
+	return n, gofuse.OK
+}
+
+// Ioctl refuses all: "not a typewriter" is what programs that probe expect.
+func (r *rawFS) Ioctl(<-chan struct{}, *gofuse.IoctlIn, []byte, *gofuse.IoctlOut, []byte) gofuse.Status {
+	return gofuse.Status(syscall.ENOTTY)
+}

@@ -1,0 +1,327 @@
+package fuse
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	gofuse "github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// The tests of mounts run the server in a child process: a process that uses a mount it serves itself can wait for
+// itself, and a stuck server must not take the test with it.
+
+const serveEnv = "WSFS_TEST_SERVE"
+
+type serveConfig struct {
+	Point   string
+	Options Options
+	// NoCache makes the kernel ask for attributes every time.
+	NoCache bool
+}
+
+func TestMain(m *testing.M) {
+	if cfg := os.Getenv(serveEnv); cfg != "" {
+		if err := serveChild(cfg); err != nil {
+			fmt.Fprintln(os.Stderr, "server:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// serveChild mounts the fake file system and obeys one command a line on its standard input.
+func serveChild(cfg string) error {
+	var c serveConfig
+	if err := json.Unmarshal([]byte(cfg), &c); err != nil {
+		return err
+	}
+	c.Options.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	raw := newFake(c.NoCache)
+	m, err := mountRaw(context.Background(), raw, c.Point, c.Options.withDefaults(), func(m *Mount) { raw.t = m.transport })
+	if err != nil {
+		fmt.Printf("error %v\n", err)
+		return err
+	}
+	go func() {
+		err := m.Wait()
+		fmt.Printf("ended %v\n", err)
+		os.Exit(0)
+	}()
+	fmt.Println("ready")
+	sc := bufio.NewScanner(os.Stdin)
+	for sc.Scan() {
+		f := strings.Fields(sc.Text())
+		switch f[0] {
+		case "stats":
+			b, err := json.Marshal(m.Stats())
+			fmt.Println(string(b), errText(err))
+		case "entry":
+			m.EntryChanged(1, f[1])
+			fmt.Println("ok")
+		case "inode":
+			m.InodeChanged(2)
+			fmt.Println("ok")
+		case "epoch":
+			fmt.Println(m.AllNamesChanged())
+		case "content":
+			raw.set(strings.Join(f[1:], " "))
+			fmt.Println("ok")
+		case "unmount":
+			fmt.Println(errText(m.Unmount(context.Background(), false)))
+		case "lazy":
+			fmt.Println(errText(m.Unmount(context.Background(), true)))
+		case "shutdown":
+			fmt.Println(errText(m.Shutdown(context.Background())))
+		case "abort":
+			fmt.Println(errText(m.Abort()))
+		}
+	}
+	return sc.Err()
+}
+
+func errText(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	return "error " + strings.ReplaceAll(err.Error(), "\n", "; ")
+}
+
+// server is the child as the test sees it.
+type server struct {
+	t     testing.TB
+	point string
+	cmd   *exec.Cmd
+	in    io.Writer
+	out   *bufio.Scanner
+	log   *bytes.Buffer
+	ended chan struct{}
+}
+
+// needFuse ends a test where nothing can be mounted.
+func needFuse(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounts for this test need root (the test of unprivileged mounts is TestMountAsUser)")
+	}
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		t.Skip("this machine has no /dev/fuse:", err)
+	}
+}
+
+func startServer(t testing.TB, c serveConfig) *server {
+	t.Helper()
+	needFuse(t)
+	if c.Point == "" {
+		c.Point = filepath.Join(t.TempDir(), "mnt")
+		if err := os.Mkdir(c.Point, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, point: c.Point, log: &bytes.Buffer{}, ended: make(chan struct{})}
+	s.cmd = exec.Command(os.Args[0])
+	s.cmd.Env = append(os.Environ(), serveEnv+"="+string(cfg))
+	s.cmd.Stderr = s.log
+	in, err1 := s.cmd.StdinPipe()
+	out, err2 := s.cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, s.cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	s.in, s.out = in, bufio.NewScanner(out)
+	// A hanging test must end: with its server gone, everything in the mount fails.
+	watchdog := time.AfterFunc(50*time.Second, func() {
+		_ = s.cmd.Process.Kill()
+	})
+	t.Cleanup(func() {
+		watchdog.Stop()
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+		_ = UnmountPath(context.Background(), c.Point, true)
+		if t.Failed() {
+			t.Logf("the server said:\n%s", s.log.String())
+		}
+	})
+	if line := s.line(); line != "ready" {
+		t.Fatalf("server: %s\n%s", line, s.log.String())
+	}
+	return s
+}
+
+func (s *server) line() string {
+	s.t.Helper()
+	if !s.out.Scan() {
+		s.t.Fatalf("the server is gone: %v\n%s", s.out.Err(), s.log.String())
+	}
+	return s.out.Text()
+}
+
+// do sends a command and returns its answer.
+func (s *server) do(cmd string) string {
+	s.t.Helper()
+	if _, err := fmt.Fprintln(s.in, cmd); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.line()
+}
+
+func (s *server) stats() Stats {
+	s.t.Helper()
+	var st Stats
+	if err := json.NewDecoder(strings.NewReader(s.do("stats"))).Decode(&st); err != nil {
+		s.t.Fatal(err)
+	}
+	return st
+}
+
+func (s *server) path(name string) string { return filepath.Join(s.point, name) }
+
+// fake is a file system whose root holds names that do things:
+//
+//	f          has the content
+//	panic      panics at OPEN
+//	block      waits at OPEN, after giving the role away, until "unblock" is looked up or the caller is interrupted
+//	hold       as block, but ignores interrupts
+//	lock       any SETLKW waits as in block
+type fake struct {
+	gofuse.RawFileSystem
+	noCache bool
+	t       transport
+
+	mu      sync.Mutex
+	content string
+	release chan struct{}
+}
+
+func newFake(noCache bool) *fake {
+	return &fake{
+		RawFileSystem: gofuse.NewDefaultRawFileSystem(), noCache: noCache, content: "hello\n", release: make(chan struct{}),
+	}
+}
+
+func fakeNames() []string { return []string{2: "f", 3: "panic", 4: "block", 5: "hold", 6: "lock"} }
+
+func (f *fake) set(s string) {
+	f.mu.Lock()
+	f.content = s
+	f.mu.Unlock()
+}
+
+func (f *fake) get() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.content
+}
+
+func (f *fake) attr(ino uint64, a *gofuse.Attr) {
+	*a = gofuse.Attr{Ino: ino, Nlink: 1, Mode: syscall.S_IFREG | 0o644}
+	if ino == 1 {
+		a.Mode = syscall.S_IFDIR | 0o755
+		return
+	}
+	a.Size = uint64(len(f.get()))
+}
+
+func (f *fake) ttl() time.Duration {
+	if f.noCache {
+		return 0
+	}
+	return time.Hour
+}
+
+func (f *fake) Lookup(_ <-chan struct{}, _ *gofuse.InHeader, name string, out *gofuse.EntryOut) gofuse.Status {
+	if name == "unblock" {
+		f.mu.Lock()
+		close(f.release)
+		f.release = make(chan struct{})
+		f.mu.Unlock()
+		return gofuse.ENOENT
+	}
+	for ino, n := range fakeNames() {
+		if n == name && n != "" {
+			out.NodeId = uint64(ino)
+			f.attr(out.NodeId, &out.Attr)
+			out.SetEntryTimeout(time.Hour)
+			out.SetAttrTimeout(f.ttl())
+			return gofuse.OK
+		}
+	}
+	if name == "appears" && f.get() == "HELLO!" {
+		out.NodeId = 99
+		f.attr(99, &out.Attr)
+		return gofuse.OK
+	}
+	out.SetEntryTimeout(time.Hour)
+	return gofuse.OK // remembered as absent
+}
+
+func (f *fake) GetAttr(_ <-chan struct{}, in *gofuse.GetAttrIn, out *gofuse.AttrOut) gofuse.Status {
+	f.attr(in.NodeId, &out.Attr)
+	out.SetTimeout(f.ttl())
+	return gofuse.OK
+}
+
+func (f *fake) wait(h *gofuse.InHeader, cancel <-chan struct{}) gofuse.Status {
+	f.mu.Lock()
+	ch := f.release
+	f.mu.Unlock()
+	f.t.yield(h)
+	select {
+	case <-ch:
+		return gofuse.OK
+	case <-cancel:
+		return gofuse.EINTR
+	}
+}
+
+func (f *fake) Open(cancel <-chan struct{}, in *gofuse.OpenIn, out *gofuse.OpenOut) gofuse.Status {
+	switch fakeNames()[in.NodeId] {
+	case "panic":
+		panic("as asked")
+	case "block":
+		return f.wait(&in.InHeader, cancel)
+	case "hold":
+		return f.wait(&in.InHeader, nil)
+	}
+	out.OpenFlags = gofuse.FOPEN_KEEP_CACHE
+	return gofuse.OK
+}
+
+func (f *fake) SetLkw(cancel <-chan struct{}, in *gofuse.LkIn) gofuse.Status {
+	return f.wait(&in.InHeader, cancel)
+}
+
+func (f *fake) Read(_ <-chan struct{}, in *gofuse.ReadIn, buf []byte) (gofuse.ReadResult, gofuse.Status) {
+	c := f.get()
+	if in.Offset >= uint64(len(c)) {
+		return gofuse.ReadResultData(nil), gofuse.OK
+	}
+	return &filled{buf: buf[:copy(buf, c[in.Offset:])], pool: &sync.Pool{}}, gofuse.OK
+}
+
+func (f *fake) Write(_ <-chan struct{}, in *gofuse.WriteIn, data []byte) (uint32, gofuse.Status) {
+	return uint32(len(data)), gofuse.OK
+}
+
+func (f *fake) Flush(<-chan struct{}, *gofuse.FlushIn) gofuse.Status { return gofuse.OK }
+
+func (f *fake) StatFs(<-chan struct{}, *gofuse.InHeader, *gofuse.StatfsOut) gofuse.Status {
+	return gofuse.OK
+}

@@ -1,0 +1,233 @@
+package fuse
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func transports() []Transport { return []Transport{TransportOwn, TransportStock} }
+
+func TestRoundTrip(t *testing.T) {
+	for _, tr := range transports() {
+		t.Run(string(tr), func(t *testing.T) {
+			s := startServer(t, serveConfig{Options: Options{Transport: tr}})
+			b, err := os.ReadFile(s.path("f"))
+			if err != nil || string(b) != "hello\n" {
+				t.Fatalf("read: %q, %v", b, err)
+			}
+			if _, err := os.Stat(s.path("absent")); !errors.Is(err, syscall.ENOENT) {
+				t.Fatalf("stat of an absent name: %v", err)
+			}
+			if got := s.do("unmount"); !strings.HasPrefix(got, "ok") && !strings.HasPrefix(got, "ended") {
+				t.Fatalf("unmount: %s", got)
+			}
+		})
+	}
+}
+
+func TestLargeRequests(t *testing.T) {
+	s := startServer(t, serveConfig{})
+	s.do("content " + strings.Repeat("x", 40<<10))
+	b, err := os.ReadFile(s.path("f"))
+	if err != nil || len(b) != 40<<10 {
+		t.Fatalf("read %d bytes, %v", len(b), err)
+	}
+	f, err := os.OpenFile(s.path("f"), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if n, err := f.Write(make([]byte, 3<<20)); err != nil || n != 3<<20 {
+		t.Fatalf("wrote %d bytes, %v", n, err)
+	}
+	for _, op := range s.stats().Ops {
+		if op.Name == "write" && op.Count > 4 {
+			t.Errorf("3 MiB took %d WRITE requests, want 3: MAX_PAGES is not negotiated", op.Count)
+		}
+	}
+}
+
+func TestPanicIsEIO(t *testing.T) {
+	s := startServer(t, serveConfig{})
+	if _, err := os.ReadFile(s.path("panic")); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("open of what panics: %v, want EIO", err)
+	}
+	if _, err := os.ReadFile(s.path("f")); err != nil {
+		t.Fatalf("after a panic: %v", err)
+	}
+	if n := s.stats().Panics; n != 1 {
+		t.Errorf("panics counted: %d, want 1", n)
+	}
+	if log := s.log.String(); !strings.Contains(log, "as asked") || !strings.Contains(log, "Open") {
+		t.Errorf("the log lacks the panic or its stack:\n%s", log)
+	}
+}
+
+// A handler that waits must not keep others from being answered, however many wait.
+func TestBlockedHandlersDoNotStall(t *testing.T) {
+	s := startServer(t, serveConfig{})
+	const n = 40
+	var wg sync.WaitGroup
+	errs := make(chan error, n)
+	for range n {
+		wg.Go(func() {
+			f, err := os.Open(s.path("hold"))
+			if err == nil {
+				err = f.Close()
+			}
+			errs <- err
+		})
+	}
+	waitFor(t, func() bool { return s.stats().Yields >= n })
+	for range 100 {
+		if _, err := os.ReadFile(s.path("f")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _ = os.Stat(s.path("unblock"))
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			t.Errorf("a blocked open: %v", err)
+		}
+	}
+	waitFor(t, func() bool { return s.stats().Workers <= keepParked+1 })
+}
+
+// More waiters for locks than handlers may otherwise wait.
+func TestManyLockWaiters(t *testing.T) {
+	s := startServer(t, serveConfig{})
+	const n = maxBusy + 50
+	var wg sync.WaitGroup
+	files := make([]*os.File, n)
+	for i := range files {
+		f, err := os.Open(s.path("lock"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		files[i] = f
+	}
+	for _, f := range files {
+		wg.Go(func() {
+			if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	waitFor(t, func() bool { return s.stats().Yields >= n })
+	if _, err := os.ReadFile(s.path("f")); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = os.Stat(s.path("unblock"))
+	wg.Wait()
+}
+
+func TestInterrupt(t *testing.T) {
+	for _, tr := range transports() {
+		t.Run(string(tr), func(t *testing.T) {
+			s := startServer(t, serveConfig{Options: Options{Transport: tr}})
+			cmd := exec.Command("cat", s.path("block"))
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(200 * time.Millisecond) // until it is in open(2); there is nothing to wait for with the stock server
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); err == nil {
+				t.Fatal("cat was not ended by the signal")
+			}
+			if _, err := os.ReadFile(s.path("f")); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestNotifications(t *testing.T) {
+	for _, tr := range transports() {
+		t.Run(string(tr), func(t *testing.T) {
+			s := startServer(t, serveConfig{Options: Options{Transport: tr}})
+			read := func() string {
+				b, err := os.ReadFile(s.path("f"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(b)
+			}
+			exists := func() bool { _, err := os.Stat(s.path("appears")); return err == nil }
+			if read() != "hello\n" || exists() {
+				t.Fatal("wrong start")
+			}
+			s.do("content HELLO!")
+			if got := read(); got != "hello\n" {
+				t.Fatalf("the kernel did not cache: %q", got)
+			}
+			if exists() {
+				t.Fatal("the kernel did not cache an absent name")
+			}
+			s.do("inode")
+			if got := read(); got != "HELLO!" {
+				t.Fatalf("after INVAL_INODE: %q", got)
+			}
+			s.do("entry appears")
+			if !exists() {
+				t.Fatal("after INVAL_ENTRY the name is still absent")
+			}
+			s.do("content a longer one, seen by its size alone")
+			if got := read(); len(got) < 20 || strings.Contains(got, "\x00") {
+				t.Fatalf("after a change of size without notice: %q", got)
+			}
+			if s.do("epoch") != "true" {
+				t.Log("this kernel has no NOTIFY_INC_EPOCH")
+			} else if exists() {
+				t.Fatal("after INC_EPOCH the old name is still there")
+			}
+		})
+	}
+}
+
+// An idle mount uses no processor time.
+func TestIdle(t *testing.T) {
+	s := startServer(t, serveConfig{})
+	_, _ = os.ReadFile(s.path("f"))
+	time.Sleep(200 * time.Millisecond)
+	before := cpuTicks(t, s.cmd.Process.Pid)
+	time.Sleep(1500 * time.Millisecond)
+	if used := cpuTicks(t, s.cmd.Process.Pid) - before; used > 1 {
+		t.Errorf("an idle server used %d ticks (10 ms each) in 1.5 s, want at most 1", used)
+	}
+}
+
+// cpuTicks is user and system time of a process.
+func cpuTicks(t *testing.T, pid int) int {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+2:]))
+	var u, k int
+	if _, err := fmt.Sscan(f[11]+" "+f[12], &u, &k); err != nil {
+		t.Fatal(err)
+	}
+	return u + k
+}
+
+func waitFor(t *testing.T, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if cond() {
+			return
+		}
+	}
+	t.Fatal("it did not happen within 20 s")
+}
