@@ -153,27 +153,33 @@ func (j *journal) prepareNext() {
 	}
 }
 
-// nextSegment returns a segment with room for need bytes.
+// nextSegment returns a segment with room for need bytes. Nobody else appends meanwhile, so j.mu may be given up.
 func (j *journal) nextSegment(need int64) (*segment, error) {
 	for j.preparing {
 		j.prepared.Wait()
 	}
-	if need <= j.segSize && j.next != nil {
-		seg := j.next
-		j.next = nil
-		return seg, nil
+	ahead := j.next
+	j.next = nil
+	if need <= j.segSize && ahead != nil {
+		return ahead, nil
 	}
 	num := j.nextNum
 	j.nextNum++
 	j.mu.Unlock()
 	seg, err := createSegment(j.dir, num, max(need, j.segSize))
+	if err == nil && ahead != nil {
+		// The numbers are the order of the segments: the one made ahead now comes later.
+		err = ahead.rename(j.dir, num+1)
+	}
 	j.mu.Lock()
+	j.next = ahead
 	if err != nil {
-		if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		if !isFull(err) {
 			err = j.brk.trip(err)
 		}
 		return nil, err
 	}
+	j.nextNum = max(j.nextNum, num+2)
 	return seg, nil
 }
 
@@ -234,7 +240,7 @@ func (j *journal) flush(position int64) error {
 		b := &todo[i]
 		if len(b.data) > 0 {
 			if _, err := b.seg.f.WriteAt(b.data, b.off); err != nil {
-				return j.brk.trip(fmt.Errorf("write %d bytes at %d of journal segment %s: %w", len(b.data), b.off, b.seg.f.Name(), err))
+				return j.brk.trip(fmt.Errorf("write %d bytes at %d of journal segment %s: %w", len(b.data), b.off, b.seg.path, err))
 			}
 			// After the write and before written moves: a sync round that sees the new position finds the mark.
 			b.seg.dirty.Store(true)
@@ -285,7 +291,7 @@ func (j *journal) sync(position int64, before func() error) error {
 	for _, seg := range segs {
 		seg.dirty.Store(false)
 		if err := fdatasync(seg.f); err != nil {
-			return j.brk.trip(fmt.Errorf("fdatasync journal segment %s: %w", seg.f.Name(), err))
+			return j.brk.trip(fmt.Errorf("fdatasync journal segment %s: %w", seg.path, err))
 		}
 		if !seg.linked.Load() {
 			if err := syncDir(j.dir); err != nil {
@@ -331,7 +337,7 @@ func (j *journal) drop(position int64) error {
 
 func removeSegment(seg *segment) error {
 	_ = seg.f.Close()
-	if err := os.Remove(seg.f.Name()); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(seg.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("delete journal segment: %w", err)
 	}
 	return nil

@@ -42,6 +42,9 @@ func listSegments(dir string) (used, unused []segmentFile, top int64, err error)
 		}
 		sf := segmentFile{num: num, path: filepath.Join(dir, base)}
 		empty, err := sf.readHeader()
+		if errors.Is(err, os.ErrNotExist) {
+			continue // a writer has just deleted it
+		}
 		if err != nil {
 			return nil, nil, 0, err
 		}

@@ -16,6 +16,7 @@ import (
 // segment is one file of the journal being written.
 type segment struct {
 	num   int64
+	path  string
 	f     *os.File
 	size  int64
 	off   int64       // where the next record goes; journal.mu
@@ -42,7 +43,18 @@ func createSegment(dir string, num, size int64) (*segment, error) {
 		_ = os.Remove(path)
 		return nil, fmt.Errorf("reserve %d bytes for journal segment %s: %w", size, path, err)
 	}
-	return &segment{num: num, f: f, size: size}, nil
+	return &segment{num: num, path: path, f: f, size: size}, nil
+}
+
+// rename gives an unused segment another number.
+func (seg *segment) rename(dir string, num int64) error {
+	path := filepath.Join(dir, segName(num))
+	if err := os.Rename(seg.path, path); err != nil {
+		return fmt.Errorf("renumber journal segment: %w", err)
+	}
+	seg.num, seg.path = num, path
+	seg.linked.Store(false)
+	return nil
 }
 
 // reserve gives f size bytes of disk space that read as zeros.

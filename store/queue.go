@@ -115,15 +115,21 @@ type queued struct {
 	size int64
 }
 
-// newPipeline returns the write path over journal j. Nothing runs before start.
-func newPipeline(be backend, cs contents, j *journal, brk *breaker, o pipelineOptions) *pipeline {
-	return &pipeline{
-		be: be, cs: cs, o: o, j: j, brk: brk,
+// openPipeline replays the journals in dir and starts the write path with a new one.
+func openPipeline(ctx context.Context, dir string, be backend, cs contents, brk *breaker, o pipelineOptions) (*pipeline, error) {
+	o.fill()
+	id, num, err := replay(ctx, dir, be, cs, &o)
+	if err != nil {
+		return nil, err
+	}
+	p := &pipeline{
+		be: be, cs: cs, o: o, j: newJournal(dir, id, num, o.segment, brk), brk: brk,
 		turn: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
+	p.j.prepareAhead()
+	go p.run()
+	return p, nil
 }
-
-func (p *pipeline) start() { go p.run() }
 
 func (p *pipeline) append(op *Op) (Slot, error) {
 	p.mu.Lock()
@@ -271,6 +277,15 @@ func (p *pipeline) stop() error {
 		return fmt.Errorf("%d changes stay in the journal for the next start: %w", len(p.queue), p.stalled)
 	}
 	return nil
+}
+
+// close releases the journal after stop. applied: everything is in the database, so that the files can go.
+func (p *pipeline) close(ctx context.Context, applied bool) error {
+	var err error
+	if applied {
+		err = p.be.commitDurably(ctx)
+	}
+	return errors.Join(err, p.j.close(applied && err == nil))
 }
 
 func (p *pipeline) stats() QueueStats {

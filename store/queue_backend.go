@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 )
 
 // startJournal replays what earlier starts left in the journal, then starts a new journal and the applier. Open calls
@@ -14,21 +13,17 @@ func (s *Store) startJournal(ctx context.Context) error {
 		segment: s.o.SegmentBytes, at: s.o.crashPoint,
 	}
 	o.fill()
-	dir := journalDir(s.dir)
-	id, num, err := replay(ctx, dir, s, s.blobs, &o)
-	if err != nil {
-		return err
-	}
 	brk := newBreaker(func(err error) {
 		o.log.Error("the store stops: nothing is acknowledged any more", "store", s.dir, "err", err)
 	})
 	if err := s.ids.open(ctx, s, brk, o.log); err != nil {
 		return err
 	}
-	j := newJournal(dir, id, num, o.segment, brk)
-	j.prepareAhead()
-	s.pipe = newPipeline(s, s.blobs, j, brk, o)
-	s.pipe.start()
+	p, err := openPipeline(ctx, journalDir(s.dir), s, s.blobs, brk, o)
+	if err != nil {
+		return errors.Join(err, s.ids.close(context.WithoutCancel(ctx), true)) // none was used
+	}
+	s.pipe = p
 	return nil
 }
 
@@ -40,14 +35,7 @@ func (s *Store) stopJournal() error {
 	}
 	ctx := context.Background()
 	err := s.pipe.stop()
-	errs := []error{err, s.ids.close(ctx, err == nil)}
-	if err == nil {
-		if err = s.commitDurably(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("sync the database: %w", err))
-		}
-	}
-	errs = append(errs, s.pipe.j.close(err == nil))
-	return errors.Join(errs...)
+	return errors.Join(err, s.ids.close(ctx, err == nil), s.pipe.close(ctx, err == nil))
 }
 
 var (

@@ -1,0 +1,525 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// leave writes n ops of size bytes into a journal that no database gets to see, as a kill -9 right after the last Wait
+// would leave them, and returns the segment files.
+func leave(t testing.TB, dir string, n, size int) []string {
+	t.Helper()
+	p := startPipe(t, dir, newFakeDB(), never())
+	for i := range n {
+		p.mustWait(p.mustPut(int64(i+1), size))
+	}
+	p.abandon()
+	return segments(t, dir)
+}
+
+// segments are the journal's files that have something in them.
+func segments(t testing.TB, dir string) []string {
+	t.Helper()
+	used, _, _, err := listSegments(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, sf := range used {
+		out = append(out, sf.path)
+	}
+	return out
+}
+
+// recordsOf are the offsets of the records of a segment.
+func recordsOf(t testing.TB, path string) (offs []int, recs []record, data []byte) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := parseHeader(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for off := segHeader; ; {
+		r, ok := parseRecord(data, off, h.salt)
+		if !ok {
+			return offs, recs, data
+		}
+		offs = append(offs, off)
+		recs = append(recs, r)
+		off = r.end
+	}
+}
+
+func patch(t testing.TB, path string, off int, b ...byte) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(b, int64(off)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// elsewhere makes a segment look as if the machine had been down since it was written.
+func elsewhere(t testing.TB, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := parseHeader(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.place.boot[0]++
+		patch(t, path, 0, h.append(nil)...)
+	}
+}
+
+func TestReplay(t *testing.T) {
+	dir := t.TempDir()
+	files := leave(t, dir, 300, 1000)
+	if len(files) < 4 {
+		t.Fatalf("only %d segments", len(files))
+	}
+	db := newFakeDB()
+	p := startPipe(t, dir, db, quick())
+	wantSeqs(t, db, 300)
+	for i, op := range db.ops {
+		if !reflect.DeepEqual(op, numbered(int64(i+1), 1000)) {
+			t.Fatalf("op %d changed on its way: %+v", i+1, op)
+		}
+	}
+	if db.durable != 300 || p.cs.restaged != 300 {
+		t.Fatalf("%d ops durable, %d contents restaged", db.durable, p.cs.restaged)
+	}
+	if left := segments(t, dir); len(left) != 0 {
+		t.Fatalf("replayed segments left: %v", left)
+	}
+	p.mustWait(p.mustPut(301, 10))
+	p.stopClean()
+	wantSeqs(t, db, 301)
+	if len(db.applied) != 2 {
+		t.Fatalf("journals %v: a start must have an id of its own", db.applied)
+	}
+}
+
+// The position that the database has decides, wherever the last start was stopped.
+func TestReplayExactlyOnce(t *testing.T) {
+	const n = 40
+	for have := range n + 1 {
+		dir := t.TempDir()
+		leave(t, dir, n, 100)
+		db := newFakeDB()
+		for i := range have {
+			db.ops = append(db.ops, numbered(int64(i+1), 100))
+		}
+		if have > 0 {
+			db.applied[1] = int64(have)
+		}
+		p := startPipe(t, dir, db, pipelineOptions{groupOps: 7})
+		wantSeqs(t, db, n)
+		p.abandon()
+		p = startPipe(t, dir, db, quick()) // and once more, with nothing new
+		wantSeqs(t, db, n)
+		p.stopClean()
+	}
+}
+
+// A start that dies anywhere in the replay is repeated by the next one.
+func TestReplayInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	leave(t, dir, 60, 100)
+	db := newFakeDB()
+	for round := range 10 {
+		left := round
+		db.before = func(*group) error {
+			if left--; left < 0 {
+				return errors.New("killed")
+			}
+			return nil
+		}
+		p, err := tryPipe(t, dir, db, pipelineOptions{groupOps: 3})
+		if err == nil {
+			p.abandon()
+			break
+		} else if !strings.Contains(err.Error(), "stay in") {
+			t.Fatal(err)
+		}
+	}
+	db.before = nil
+	p := startPipe(t, dir, db, quick())
+	wantSeqs(t, db, 60)
+	p.stopClean()
+}
+
+// Whatever a kill in the middle of a write leaves of the last record, the ones before it are there.
+func TestTornTail(t *testing.T) {
+	src := t.TempDir()
+	file := leave(t, src, 5, 200)[0]
+	offs, recs, data := recordsOf(t, file)
+	last := len(offs) - 1
+	for cut := offs[last]; cut < recs[last].end; cut += 7 {
+		for _, fill := range []byte{0, 0xa5} {
+			dir := t.TempDir()
+			b := bytes.Clone(data)
+			for i := cut; i < recs[last].end; i++ {
+				b[i] = fill
+			}
+			if bytes.Equal(b, data) || cut >= offs[last]+recHeader+len(recs[last].payload) {
+				continue // only padding has changed
+			}
+			write(t, dir, 1, b)
+			db := newFakeDB()
+			p := startPipe(t, dir, db, quick())
+			wantSeqs(t, db, 4)
+			if p.stopClean(); cut > offs[last] && !strings.Contains(p.log.String(), "not written completely") {
+				t.Fatalf("cut at %d: nothing in the log: %s", cut, p.log)
+			}
+		}
+	}
+	// The file may also just end.
+	for cut := segHeader; cut < offs[last]; cut += 13 {
+		dir := t.TempDir()
+		write(t, dir, 1, data[:cut])
+		db := newFakeDB()
+		p := startPipe(t, dir, db, quick())
+		if n := len(db.seqs()); n > 4 {
+			t.Fatalf("%d ops out of %d bytes", n, cut)
+		}
+		wantSeqs(t, db, len(db.seqs()))
+		p.stopClean()
+	}
+}
+
+func write(t testing.TB, dir string, num int64, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, segName(num)), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Damage in the middle is an error that names the place, and loses nothing.
+func TestDamageInTheMiddle(t *testing.T) {
+	dir := t.TempDir()
+	files := leave(t, dir, 300, 1000)
+	offs, _, data := recordsOf(t, files[1])
+	patch(t, files[1], offs[3]+100, data[offs[3]+100]^1)
+	db := newFakeDB()
+	_, err := tryPipe(t, dir, db, quick())
+	if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), files[1]) || !strings.Contains(err.Error(), fmt.Sprint("offset ", offs[3])) {
+		t.Fatalf("got %v", err)
+	}
+	if got := segments(t, dir); len(got) != len(files) {
+		t.Fatalf("segments before %v, after %v", files, got)
+	}
+	// Mended, everything is there.
+	patch(t, files[1], offs[3]+100, data[offs[3]+100])
+	p := startPipe(t, dir, db, quick())
+	wantSeqs(t, db, 300)
+	p.stopClean()
+}
+
+// What the database has already may be damaged.
+func TestDamageBelowApplied(t *testing.T) {
+	dir := t.TempDir()
+	files := leave(t, dir, 300, 1000)
+	offs, _, data := recordsOf(t, files[0])
+	patch(t, files[0], offs[3]+30, data[offs[3]+30]^1)
+	db := newFakeDB()
+	for i := range 10 {
+		db.ops = append(db.ops, numbered(int64(i+1), 0))
+	}
+	db.applied[1] = 10
+	p := startPipe(t, dir, db, quick())
+	wantSeqs(t, db, 300)
+	if !strings.Contains(p.log.String(), "going on behind it") {
+		t.Fatalf("log: %s", p.log)
+	}
+	p.stopClean()
+}
+
+// After a power cut the disk may have a later page and not an earlier one. What was never synced ends there, and what
+// was readable behind it is kept aside.
+func TestHoleAfterPowerCut(t *testing.T) {
+	dir := t.TempDir()
+	files := leave(t, dir, 300, 1000)
+	elsewhere(t, files...)
+	offs, recs, _ := recordsOf(t, files[1])
+	patch(t, files[1], offs[3], make([]byte, recs[3].end-offs[3])...)
+	db := newFakeDB()
+	p := startPipe(t, dir, db, quick())
+	wantSeqs(t, db, int(recs[2].position))
+	if !strings.Contains(p.log.String(), "power cut") || !strings.Contains(p.log.String(), files[1]) {
+		t.Fatalf("log: %s", p.log)
+	}
+	kept, _ := filepath.Glob(filepath.Join(dir, "*"+cutSuffix))
+	if len(kept) != len(files)-1 {
+		t.Fatalf("kept %v of %v", kept, files)
+	}
+	for _, k := range kept {
+		if err := os.Remove(k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.stopClean()
+}
+
+// What a sync had acknowledged may not be missing, power cut or not.
+func TestDamageOfSynced(t *testing.T) {
+	dir := t.TempDir()
+	p := startPipe(t, dir, newFakeDB(), never())
+	for i := range 10 {
+		p.mustPut(int64(i+1), 100)
+	}
+	if err := p.sync(10); err != nil {
+		t.Fatal(err)
+	}
+	p.mustWait(p.mustPut(11, 100)) // its record says that 10 are durable
+	p.abandon()
+	files := segments(t, dir)
+	elsewhere(t, files...)
+	offs, recs, _ := recordsOf(t, files[0])
+	patch(t, files[0], offs[4], make([]byte, recs[4].end-offs[4])...)
+	if _, err := tryPipe(t, dir, newFakeDB(), quick()); !errors.Is(err, ErrCorrupt) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestDamagedHeader(t *testing.T) {
+	t.Run("flipped", func(t *testing.T) {
+		dir := t.TempDir()
+		files := leave(t, dir, 300, 1000)
+		patch(t, files[1], 20, 0xee)
+		_, err := tryPipe(t, dir, newFakeDB(), quick())
+		if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), files[1]) {
+			t.Fatalf("got %v", err)
+		}
+	})
+	t.Run("newer", func(t *testing.T) {
+		dir := t.TempDir()
+		file := leave(t, dir, 3, 10)[0]
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[8]++
+		clear(b[12:16])
+		binary.LittleEndian.PutUint32(b[12:], crcOf(b[:segHeader]))
+		write(t, dir, 1, b)
+		if _, err := tryPipe(t, dir, newFakeDB(), quick()); err == nil || !strings.Contains(err.Error(), "format 2") {
+			t.Fatalf("got %v", err)
+		}
+	})
+	t.Run("zero, records readable", func(t *testing.T) {
+		dir := t.TempDir()
+		files := leave(t, dir, 300, 1000)
+		patch(t, files[1], 0, make([]byte, segHeader)...)
+		db := newFakeDB()
+		p := startPipe(t, dir, db, quick())
+		wantSeqs(t, db, 300)
+		p.stopClean()
+	})
+	t.Run("first one zero", func(t *testing.T) {
+		dir := t.TempDir()
+		file := leave(t, dir, 3, 10)[0]
+		patch(t, file, 0, make([]byte, segHeader)...)
+		db := newFakeDB()
+		p := startPipe(t, dir, db, quick())
+		wantSeqs(t, db, 0)
+		if _, err := os.Stat(file + cutSuffix); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(file + cutSuffix); err != nil {
+			t.Fatal(err)
+		}
+		p.stopClean()
+	})
+}
+
+func TestMissingSegment(t *testing.T) {
+	for i := range 3 {
+		dir := t.TempDir()
+		files := leave(t, dir, 300, 1000)
+		if err := os.Remove(files[i]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tryPipe(t, dir, newFakeDB(), quick()); !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("without segment %d: %v", i, err)
+		}
+	}
+}
+
+func TestNeedsReplay(t *testing.T) {
+	root := t.TempDir()
+	check := func(want bool) {
+		t.Helper()
+		if got, err := NeedsReplay(root); got != want || err != nil {
+			t.Fatalf("got %v, %v, want %v", got, err, want)
+		}
+	}
+	check(false)
+	db := newFakeDB()
+	p := startPipe(t, journalDir(root), db, quick())
+	p.j.preparers.Wait()
+	check(false)
+	p.mustWait(p.mustPut(1, 1))
+	check(true)
+	p.stopClean()
+	check(false)
+}
+
+// An op larger than a segment gets a segment of its own, and the order stays.
+func TestLargeRecord(t *testing.T) {
+	dir := t.TempDir()
+	p := startPipe(t, dir, newFakeDB(), never())
+	for i, size := range []int{10, 500 << 10, 10, 64 << 10, 64<<10 - segHeader - recHeader - 60, 10, 3 << 20, 1 << 20, 10} {
+		p.mustWait(p.mustPut(int64(i+1), size))
+	}
+	p.abandon()
+	db := newFakeDB()
+	p = startPipe(t, dir, db, quick())
+	wantSeqs(t, db, 9)
+	if n := len(db.ops[6].Contents[0].Small); n != 3<<20 {
+		t.Fatalf("%d bytes came back", n)
+	}
+	p.stopClean()
+}
+
+// Segments go when the database has them durably, and not before.
+func TestSegmentsAreDeleted(t *testing.T) {
+	dir := t.TempDir()
+	db := newFakeDB()
+	p := startPipe(t, dir, db, quick())
+	var slot Slot
+	for i := range 2000 {
+		slot = p.mustPut(int64(i+1), 1000)
+		p.mustWait(slot)
+		if i%50 == 0 {
+			used := segments(t, dir)
+			b, err := os.ReadFile(used[0])
+			if errors.Is(err, os.ErrNotExist) {
+				continue // deleted just now
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, err := parseHeader(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			db.mu.Lock()
+			if h.first > int64(db.durable)+1 {
+				t.Fatalf("the journal begins at %d, the database has %d durably", h.first, db.durable)
+			}
+			db.mu.Unlock()
+		}
+	}
+	if err := p.apply(context.Background(), slot); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(5 * time.Second); len(segments(t, dir)) > 1; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d segments left though all is applied", len(segments(t, dir)))
+		}
+	}
+	if got := segments(t, dir); len(got) != 1 {
+		t.Fatalf("segments %v: the active one must stay", got)
+	}
+	p.abandon()
+	p = startPipe(t, dir, db, quick())
+	wantSeqs(t, db, 2000)
+	p.stopClean()
+}
+
+// FuzzJournal damages a journal. Whatever the damage, what is applied is the beginning of what was written, unchanged.
+func FuzzJournal(f *testing.F) {
+	dir := f.TempDir()
+	var segs [][]byte
+	for _, file := range leave(f, dir, 90, 1000) {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		segs = append(segs, b)
+	}
+	f.Add(uint8(0), uint32(100), []byte{1}, uint32(1<<31), true)
+	f.Add(uint8(1), uint32(0), make([]byte, segHeader), uint32(1<<31), false)
+	f.Add(uint8(0), uint32(2000), []byte{0, 0, 0}, uint32(40000), true)
+	f.Add(uint8(1), uint32(70), []byte{0xff, 0xff, 0xff, 0x7f}, uint32(1<<31), false)
+	f.Fuzz(func(t *testing.T, which uint8, at uint32, b []byte, cut uint32, down bool) {
+		dir := t.TempDir()
+		for i, seg := range segs {
+			seg = bytes.Clone(seg)
+			if down {
+				h, err := parseHeader(seg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				h.place.boot[0]++
+				copy(seg, h.append(nil))
+			}
+			if i == int(which)%len(segs) {
+				copy(seg[int(at)%len(seg):], b)
+				seg = seg[:min(int(cut), len(seg))]
+			}
+			write(t, dir, int64(i+1), seg)
+		}
+		db := newFakeDB()
+		p, err := tryPipe(t, dir, db, quick())
+		for i, op := range db.ops {
+			if !reflect.DeepEqual(op, numbered(int64(i+1), 1000)) {
+				t.Fatalf("op %d changed on its way", i+1)
+			}
+		}
+		if err == nil {
+			p.abandon()
+			// A second start has nothing to do, and the first one's log said what is missing.
+			n := len(db.ops)
+			p2 := startPipe(t, dir, db, quick())
+			if len(db.ops) != n {
+				t.Fatalf("a second start applied %d more", len(db.ops)-n)
+			}
+			p2.abandon()
+			if n < 90 && n > 0 && p.log.Len() == 0 {
+				t.Fatalf("%d of 90 ops are there and nothing is logged", n)
+			}
+		}
+	})
+}
+
+// FuzzSegment feeds garbage that begins like a segment.
+func FuzzSegment(f *testing.F) {
+	dir := f.TempDir()
+	b, err := os.ReadFile(leave(f, dir, 3, 10)[0])
+	if err != nil {
+		f.Fatal(err)
+	}
+	_, recs, _ := recordsOf(f, segments(f, dir)[0])
+	f.Add(b[segHeader:recs[2].end], int64(1))
+	f.Fuzz(func(t *testing.T, body []byte, first int64) {
+		dir := t.TempDir()
+		h := segmentHeader{journal: 1, first: first, salt: 0}
+		write(t, dir, 1, append(h.append(nil), body...))
+		db := newFakeDB()
+		p, err := tryPipe(t, dir, db, quick())
+		if err == nil {
+			p.abandon()
+		}
+	})
+}
