@@ -1,0 +1,144 @@
+package daemon
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+
+	"wsfs/fs"
+	"wsfs/versions"
+)
+
+// ImportReply is the result of an import.
+type ImportReply struct {
+	Workspace string   `json:"workspace"`
+	Created   bool     `json:"created"` // the workspace was made by this import
+	Seq       int64    `json:"seq"`     // of the one change, 0 if nothing differed
+	Added     int64    `json:"added"`
+	Changed   int64    `json:"changed"`
+	Removed   int64    `json:"removed"`
+	Unchanged int64    `json:"unchanged"`
+	Bytes     int64    `json:"bytes"` // read from the directory
+	Skipped   []string `json:"skipped,omitempty"`
+}
+
+// serveImport answers with NDJSON: a line now and then while it works, and the result or an error at last.
+func (d *Daemon) serveImport(w http.ResponseWriter, r *http.Request) {
+	var req ImportRequest
+	if err := readBody(r, &req); err != nil {
+		writeError(w, err)
+		return
+	}
+	if err := d.checkImport(string(req.Dir), req.Workspace); err != nil {
+		writeError(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	out := &lines{w: w}
+	res, err := d.runImport(r, req, func(p fs.Progress) {
+		out.progress(ImportLine{Phase: p.Phase, Files: p.Files, Total: p.Total, Bytes: p.Bytes})
+	})
+	line := ImportLine{Done: true, Result: res}
+	if err != nil {
+		body := errorBody(err)
+		line.Error, line.Exit = body.Error, body.Exit
+	}
+	out.send(line)
+}
+
+// checkImport refuses directories that this daemon would have to serve to itself, and roots that a workspace cannot
+// hold. It touches nothing that is on one of our mounts.
+func (d *Daemon) checkImport(dir, name string) error {
+	if err := versions.CheckWorkspaceName(name); err != nil {
+		return &Error{ExitUsage, err}
+	}
+	mounts, err := Mounts()
+	if err != nil {
+		return err
+	}
+	if m := MountOf(mounts, dir); m != nil && m.Ours() && m.Store() == d.o.Store {
+		return Fail(ExitFailed, "import %s: it is in the mount of workspace %q at %s; it is versioned there already: %w",
+			dir, m.Workspace(), m.Point, syscall.EINVAL)
+	}
+	if within(dir, d.o.Store) {
+		return Fail(ExitFailed, "import %s: it is inside the store %s: %w", dir, d.o.Store, syscall.EINVAL)
+	}
+	return nil
+}
+
+func (d *Daemon) runImport(r *http.Request, req ImportRequest, progress func(fs.Progress)) (*ImportReply, error) {
+	ctx := r.Context()
+	dir := string(req.Dir)
+	out := &ImportReply{Workspace: req.Workspace}
+	if err := hostDir(dir); err != nil {
+		return nil, err
+	}
+	_, err := d.workspace(ctx, req.Workspace)
+	if errors.Is(err, syscall.ENOENT) {
+		uid, gid := owner()
+		err = d.createWorkspace(ctx, req.Workspace, dir, uid, gid)
+		out.Created = true
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, f, release, err := d.acquire(ctx, req.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	mounts, err := Mounts()
+	if err != nil {
+		return nil, err
+	}
+	var skip []string
+	for i := range mounts {
+		if mounts[i].Ours() && within(mounts[i].Point, dir) {
+			skip = append(skip, mounts[i].Point)
+		}
+	}
+	start := time.Now()
+	res, err := f.Import(ctx, dir, d.caller(ctx, s), skip, progress)
+	if err != nil {
+		return nil, err
+	}
+	out.Seq, out.Added, out.Changed, out.Removed = int64(res.Seq), res.Added, res.Changed, res.Removed
+	out.Unchanged, out.Bytes, out.Skipped = res.Unchanged, res.Bytes, res.Skipped
+	d.log.Info("imported", "workspace", req.Workspace, "dir", dir, "seq", out.Seq, "added", out.Added,
+		"changed", out.Changed, "removed", out.Removed, "time", time.Since(start))
+	// An import is worth as much as the time it took: it survives a power loss when it is done.
+	_, err = d.sync(ctx, SyncRequest{Durable: true, Workspace: req.Workspace})
+	return out, err
+}
+
+// lines writes NDJSON from several goroutines, progress at most ten times a second.
+type lines struct {
+	w    http.ResponseWriter
+	mu   sync.Mutex
+	last time.Time
+}
+
+func (l *lines) progress(v ImportLine) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); now.Sub(l.last) >= 100*time.Millisecond {
+		l.last = now
+		l.write(v)
+	}
+}
+
+func (l *lines) send(v ImportLine) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.write(v)
+}
+
+func (l *lines) write(v ImportLine) {
+	_ = json.NewEncoder(l.w).Encode(v) // the client went away: the import itself is cancelled by the context
+	if f, ok := l.w.(http.Flusher); ok {
+		f.Flush()
+	}
+}

@@ -1,0 +1,159 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+
+	"wsfs/fs"
+	"wsfs/internal/proc"
+	"wsfs/store"
+	"wsfs/versions"
+)
+
+// slot is one workspace of this daemon: its live file system while anybody needs it, and its sessions, which are
+// remembered for as long as the daemon runs so that a session is one writer over all mounts.
+type slot struct {
+	d        *Daemon
+	name     string
+	sessions *proc.Sessions
+
+	mu   sync.Mutex // held while the file system is opened or closed
+	live *fs.FS     // guarded by mu
+	refs int        // guarded by mu
+}
+
+// acquire returns the live file system of a workspace, opening it for the first user. release must be called once.
+func (d *Daemon) acquire(ctx context.Context, name string) (s *slot, f *fs.FS, release func(), err error) {
+	ws, err := d.workspace(ctx, name)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	d.mu.Lock()
+	s = d.slots[name]
+	if s == nil {
+		host, _ := os.Hostname() // only completes the names of automatic sessions
+		s = &slot{d: d, name: name, sessions: proc.NewSessions(d.st, ws.ID, host, d.o.Now)}
+		d.slots[name] = s
+	}
+	d.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live == nil {
+		// The row may have moved while the file system before this one was closed.
+		if ws, err = d.workspace(ctx, name); err != nil {
+			return nil, nil, nil, err
+		}
+		f, err := fs.Open(ctx, d.st, ws, fs.Options{Log: d.log, Now: d.o.Now, ReadOnly: ws.ReadOnly})
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		s.live = f
+	}
+	s.refs++
+	return s, s.live, sync.OnceFunc(s.release), nil
+}
+
+func (s *slot) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refs--; s.refs > 0 {
+		return
+	}
+	if err := s.live.Close(); err != nil {
+		s.d.log.Error("close workspace", "workspace", s.name, "error", err)
+	}
+	s.live = nil
+}
+
+// each calls fn with every live file system.
+func (d *Daemon) each(name string, fn func(*fs.FS) error) error {
+	d.mu.Lock()
+	var all []*slot
+	for _, s := range d.slots {
+		if name == "" || s.name == name {
+			all = append(all, s)
+		}
+	}
+	d.mu.Unlock()
+	var first error
+	for _, s := range all {
+		s.mu.Lock()
+		f := s.live
+		if f != nil {
+			s.refs++ // it must not be closed under fn
+		}
+		s.mu.Unlock()
+		if f == nil {
+			continue
+		}
+		if err := fn(f); err != nil && first == nil {
+			first = err
+		}
+		s.release()
+	}
+	return first
+}
+
+// closeSlots closes what unmounting left open: file systems that a request still uses.
+func (d *Daemon) closeSlots() {
+	_ = d.each("", func(f *fs.FS) error {
+		if err := f.Close(); err != nil {
+			d.log.Error("close workspace", "error", err)
+		}
+		return nil
+	})
+}
+
+// workspace finds a workspace after everything acknowledged is in the database, so that one just made is seen.
+func (d *Daemon) workspace(ctx context.Context, name string) (*store.Workspace, error) {
+	if err := versions.CheckWorkspaceName(name); err != nil {
+		return nil, &Error{ExitUsage, err}
+	}
+	if err := d.st.Apply(ctx, d.st.Last()); err != nil {
+		return nil, err
+	}
+	return versions.FindWorkspace(ctx, d.st, name)
+}
+
+// createWorkspace makes an empty workspace whose root belongs to uid and gid.
+func (d *Daemon) createWorkspace(ctx context.Context, name, origin string, uid, gid uint32) error {
+	_, err := d.workspace(ctx, name)
+	switch {
+	case err == nil:
+		return Fail(ExitFailed, "make workspace %q: there is one of that name; choose another: %w", name, syscall.EEXIST)
+	case !errors.Is(err, syscall.ENOENT):
+		return err
+	}
+	now := d.o.Now().UnixNano()
+	ws := store.Workspace{
+		ID: d.st.NewWorkspaceID(), Name: name, Timeline: d.st.NewTimelineID(), OriginPath: origin, CreatedAt: now,
+	}
+	op := &store.Op{
+		Kind: store.OpWorkspace, Timeline: ws.Timeline, Workspace: ws.ID, Seq: 1, At: now,
+		Versions: []store.Version{{
+			Ino: store.RootIno, Seq: 1, ID: d.st.NewVersionID(), Origin: ws.Timeline, Mode: syscall.S_IFDIR | 0o755,
+			UID: uid, GID: gid, Nlink: 2, Mtime: now, Ctime: now, Atime: now,
+		}},
+		Items:   []store.Item{{Op: store.OpWorkspace, Ino: store.RootIno}},
+		Pointer: &store.Pointer{Workspace: ws, NewTimeline: &store.Timeline{ID: ws.Timeline, Head: 1}, Why: "init"},
+	}
+	slot, err := d.st.Append(op)
+	if err == nil {
+		err = d.st.Wait(slot)
+	}
+	if err == nil {
+		err = d.st.Sync(slot)
+	}
+	if err == nil {
+		err = d.st.Apply(ctx, slot)
+	}
+	if err != nil {
+		return fmt.Errorf("make workspace %q: %w", name, err)
+	}
+	d.log.Info("workspace made", "workspace", name, "id", ws.ID)
+	return nil
+}

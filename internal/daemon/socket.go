@@ -1,0 +1,100 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const socketName = "sock"
+
+// maxSocketPath is what fits into a sockaddr_un on Linux.
+const maxSocketPath = 107
+
+// SocketPath is where the daemon of the store in dir answers.
+func SocketPath(dir string) string { return filepath.Join(dir, socketName) }
+
+// shortPath is a path to the socket that fits into a socket address, however deep the store lies.
+func shortPath(dir string) (path string, done func(), err error) {
+	path = SocketPath(dir)
+	if len(path) <= maxSocketPath {
+		return path, func() {}, nil
+	}
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", nil, fmt.Errorf("open %s: %w", dir, err)
+	}
+	return "/proc/self/fd/" + strconv.Itoa(fd) + "/" + socketName, func() { _ = unix.Close(fd) }, nil
+}
+
+// listen makes the store's socket. The caller holds the store's lock, so a socket that is there was left by a daemon
+// that is dead.
+func listen(dir string) (net.Listener, error) {
+	if err := os.Remove(SocketPath(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("remove the old socket: %w", err)
+	}
+	path, done, err := shortPath(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", SocketPath(dir), err)
+	}
+	l.SetUnlinkOnClose(false) // Close removes it after the lock is free
+	// The directory is 0700 as well, so there is no moment in which somebody else could connect.
+	if err := os.Chmod(path, 0o600); err != nil {
+		_ = l.Close()
+		return nil, fmt.Errorf("protect %s: %w", SocketPath(dir), err)
+	}
+	return l, nil
+}
+
+// dial connects to the store's daemon. errNoDaemon says that there is none.
+func dial(dir string) (net.Conn, error) {
+	path, done, err := shortPath(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, errNoDaemon
+	}
+	if err != nil {
+		return nil, fmt.Errorf("connect to the daemon at %s: %w", SocketPath(dir), err)
+	}
+	return c, nil
+}
+
+var errNoDaemon = errors.New("no daemon serves this store")
+
+// peerPID is the process at the other end.
+func peerPID(c net.Conn) (int, error) {
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return 0, errors.New("not a unix socket")
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	var cerr error
+	if err := raw.Control(func(fd uintptr) {
+		cred, cerr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
+		return 0, err
+	}
+	if cerr != nil {
+		return 0, cerr
+	}
+	return int(cred.Pid), nil
+}

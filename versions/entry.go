@@ -1,0 +1,156 @@
+package versions
+
+import (
+	"syscall"
+
+	"wsfs/store"
+)
+
+// What an Entry says happened. The words are part of the JSON output: never change one.
+const (
+	Created   = "created"
+	Written   = "written"
+	Renamed   = "renamed"
+	Exchanged = "exchanged"
+	Deleted   = "deleted"
+	Linked    = "linked"    // one more name
+	Mode      = "mode"      // permission bits
+	Owner     = "owner"     // uid or gid
+	Times     = "times"     // nothing but times
+	Xattr     = "xattr"     // extended attributes
+	Temporary = "temporary" // created and deleted by one command
+	Made      = "made"      // the workspace itself
+)
+
+// Entry is one line of a log: what one command did to one path. Changes that only make sense together are folded: a
+// creation with the first write and the attributes that the same command gave the file, a temporary file with its
+// rename to the final name.
+type Entry struct {
+	Timeline store.TimelineID
+	Seq      store.Seq // the newest change in it: Path@Seq is the state it led to
+	First    store.Seq // the oldest change in it
+	At       int64     // ns since the epoch, of Seq
+	Kind     store.OpKind
+	What     string
+	Ino      store.Ino
+	Type     uint32 // S_IFMT, 0 if unknown
+	Path     string // from the root of the workspace, any bytes
+	From     string // the path before a rename; of a folded temporary file its temporary path
+	Size     int64  // after it
+	Plus     int64  // bytes that the file became longer
+	Minus    int64  // bytes that it became shorter
+	OldMode  uint32 // permission bits before and after
+	NewMode  uint32
+	UID, GID uint32
+	Target   string // of a symbolic link
+	Session  *store.Session
+	Command  *store.Command
+	Process  *store.Process
+
+	written  bool // its content was set
+	replaces bool // a rename onto a name that another inode had
+	oldSize  int64
+	link     *Entry // of a creation: a second name that the same command gave it
+}
+
+// describe turns one item of a change into an entry without paths.
+func describe(row *store.ChangeRow, it *store.ChangeItem) *Entry {
+	e := &Entry{
+		Timeline: row.Timeline, Seq: row.Seq, First: row.Seq, At: row.At, Kind: row.Kind, Ino: it.Ino,
+		Session: row.Session, Command: row.Command, Process: row.Process,
+	}
+	if v := it.Version; v != nil {
+		e.Type, e.Size, e.NewMode, e.UID, e.GID, e.Target = v.Type(), v.Size, v.Mode&0o7777, v.UID, v.GID, v.Target
+	}
+	if b := it.Before; b != nil {
+		e.oldSize, e.OldMode = b.Size, b.Mode&0o7777
+		if e.Type == 0 {
+			e.Type = b.Type()
+		}
+	}
+	e.What = e.what(row, it)
+	switch {
+	case e.What == Deleted:
+		e.Minus = 0
+	case e.Type == syscall.S_IFREG && (e.What == Created || e.What == Written):
+		e.written = e.What == Written || e.Size > 0
+		e.count()
+	}
+	return e
+}
+
+func (e *Entry) count() {
+	e.Plus, e.Minus = max(0, e.Size-e.oldSize), max(0, e.oldSize-e.Size)
+}
+
+func (e *Entry) what(row *store.ChangeRow, it *store.ChangeItem) string {
+	switch it.Op {
+	case store.OpCreate, store.OpMkdir, store.OpSymlink, store.OpMknod:
+		if e.Type == 0 {
+			e.Type = typeOf(it.Op)
+		}
+		if it.Before == nil || it.Before.Ino != it.Ino {
+			e.oldSize = 0 // a new file at a name that another one had
+		}
+		return Created
+	case store.OpWrite:
+		return Written
+	case store.OpLink:
+		return Linked
+	case store.OpUnlink, store.OpRmdir:
+		if e.Type == 0 {
+			e.Type = typeOf(it.Op)
+		}
+		return Deleted
+	case store.OpRename:
+		return Renamed
+	case store.OpExchange:
+		return Exchanged
+	case store.OpSetxattr, store.OpRemovexattr:
+		return Xattr
+	case store.OpSetattr:
+		return attrs(it)
+	case store.OpWorkspace:
+		return Made
+	}
+	// An import or a restore that does not say more: the versions around it do.
+	switch v, b := it.Version, it.Before; {
+	case v == nil && b == nil:
+		return Linked
+	case v == nil || v.Nlink == 0:
+		return Deleted
+	case b == nil:
+		return Created
+	case v.Content != b.Content || v.Target != b.Target:
+		return Written
+	}
+	return attrs(it)
+}
+
+func typeOf(op store.OpKind) uint32 {
+	switch op {
+	case store.OpMkdir, store.OpRmdir:
+		return syscall.S_IFDIR
+	case store.OpSymlink:
+		return syscall.S_IFLNK
+	}
+	return syscall.S_IFREG
+}
+
+// attrs says which attribute changed, the weightiest first.
+func attrs(it *store.ChangeItem) string {
+	v, b := it.Version, it.Before
+	switch {
+	case v == nil || b == nil:
+		return Times
+	case v.Size != b.Size || v.Content != b.Content:
+		return Written // truncate(2)
+	case v.UID != b.UID || v.GID != b.GID:
+		return Owner
+	case v.Mode != b.Mode:
+		return Mode
+	case len(v.Xattrs) != len(b.Xattrs):
+		return Xattr
+	}
+	return Times
+}

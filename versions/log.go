@@ -1,0 +1,135 @@
+package versions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"wsfs/store"
+)
+
+// LogQuery selects what Log shows. The zero value of every field but View means "any".
+type LogQuery struct {
+	View    *store.View // newest state to look back from
+	Path    string      // of a file: that file, through renames and saves by temp+rename; of a directory: all below it
+	Session string      // changes by sessions of this name
+	Command store.CommandID
+	After   store.Seq // only changes after this seq
+	Limit   int       // at most so many entries; 0: all
+}
+
+// errEnough ends a walk whose limit is reached. It never leaves this package.
+var errEnough = errors.New("enough")
+
+// Log calls fn with what happened, newest first, and stops at fn's first error. It streams: memory does not grow with
+// the length of the history. A path that never existed is an error that wraps ENOENT.
+func Log(ctx context.Context, st *store.Store, q LogQuery, fn func(*Entry) error) error {
+	left := q.Limit
+	fold := &folder{emit: func(e *Entry) error {
+		if err := fn(e); err != nil {
+			return err
+		}
+		if left--; q.Limit > 0 && left == 0 {
+			return errEnough
+		}
+		return nil
+	}}
+	l := &logger{st: st, q: q, places: newPlaces(st), out: fold.add}
+	err := l.run(ctx)
+	if err == nil {
+		err = fold.flush()
+	}
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+type logger struct {
+	st     *store.Store
+	q      LogQuery
+	places *places
+	out    func(*Entry) error
+}
+
+func (l *logger) run(ctx context.Context) error {
+	cq := store.ChangeQuery{View: l.q.View, Command: l.q.Command, After: l.q.After}
+	path := Clean(l.q.Path)
+	if path == "" {
+		return l.all(ctx, cq, nil)
+	}
+	t, err := findTarget(ctx, l.st, l.q.View, path)
+	if err != nil {
+		return err
+	}
+	if t.dir {
+		return l.all(ctx, cq, t)
+	}
+	return l.follow(ctx, t)
+}
+
+// all walks every change, or those of one command, and keeps what is in the directory under.
+func (l *logger) all(ctx context.Context, cq store.ChangeQuery, under *target) error {
+	if under != nil {
+		// Every change must be seen so that the paths stay right; the filters are applied here.
+		cq.Command = 0
+	}
+	whole := cq.Command == 0
+	return l.st.Changes(ctx, cq, func(row *store.ChangeRow) error {
+		if !whole {
+			l.places.forget()
+		}
+		l.places.at(row)
+		if l.wanted(row) {
+			for i := len(row.Items) - 1; i >= 0; i-- {
+				if err := l.item(ctx, row, &row.Items[i], under); err != nil {
+					return err
+				}
+			}
+		}
+		l.places.step(row)
+		return nil
+	})
+}
+
+func (l *logger) wanted(row *store.ChangeRow) bool {
+	return (l.q.Session == "" || row.Session != nil && row.Session.Name == l.q.Session) &&
+		(l.q.Command == 0 || row.Command != nil && row.Command.ID == l.q.Command)
+}
+
+// item puts one item of a change into words, if it is in the directory under.
+func (l *logger) item(ctx context.Context, row *store.ChangeRow, it *store.ChangeItem, under *target) error {
+	e := describe(row, it)
+	inside := under == nil
+	if it.Name != "" {
+		path, chain, err := l.places.path(ctx, it.Parent, it.Name)
+		if err != nil {
+			return fmt.Errorf("name change %d: %w", row.Seq, err)
+		}
+		e.Path = path
+		inside = inside || under.holds(it.Ino, path, chain)
+	}
+	if it.FromName != "" {
+		path, chain, err := l.places.path(ctx, it.FromParent, it.FromName)
+		if err != nil {
+			return fmt.Errorf("name change %d: %w", row.Seq, err)
+		}
+		e.From = path
+		inside = inside || under.holds(it.Ino, path, chain)
+	}
+	if !inside {
+		return nil
+	}
+	if e.What == Renamed && it.Version != nil && it.Version.Replaced != 0 {
+		e.replaces = true
+		old, err := l.st.VersionByID(ctx, it.Version.Replaced)
+		if err != nil && !errors.Is(err, syscall.ENOENT) {
+			return err
+		}
+		if err == nil {
+			e.oldSize = old.Size
+		}
+	}
+	return l.out(e)
+}
