@@ -22,7 +22,8 @@ func (f *FS) begin(c *Call, kind store.OpKind, who store.Attribution) *change {
 	return &change{f: f, c: c, now: f.now().UnixNano(), op: &store.Op{Kind: kind, Who: who}}
 }
 
-// version is the row that the op gives to n: a copy of its attributes to be edited. Asking again gives the same row.
+// version is the row that the op gives to n: a copy of its attributes to be edited. Asking again gives the same row;
+// the pointer is good until a version of another node is asked for.
 func (ch *change) version(n *node) *store.Version {
 	if i := ch.find(n); i >= 0 {
 		return &ch.op.Versions[i]

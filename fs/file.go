@@ -24,14 +24,15 @@ const (
 // file is the content of a regular file while it is open for writing or has bytes that no version has: what was
 // written (in memory or in a scratch file) over the content that the last version has.
 type file struct {
-	mu    sync.Mutex
-	base  blob.Content // below: counts only up to limit; beyond it there are zeros
-	limit int64
-	size  int64
-	valid extents // what mem or spill has instead of base
-	inMem bool    // mem is the whole content
-	mem   []byte
-	spill *os.File // unlinked scratch file; bytes at their offsets
+	mu      sync.Mutex
+	base    blob.Content // below: counts only up to limit; beyond it there are zeros
+	limit   int64
+	size    int64
+	valid   extents // what mem or spill has instead of base
+	inMem   bool    // mem is the whole content
+	mem     []byte
+	punched bool     // zeros were put over data
+	spill   *os.File // unlinked scratch file; bytes at their offsets
 
 	// Written with mu and FS.mu held, so either guards reading.
 	committed      blob.Content // content of the last version
@@ -214,20 +215,25 @@ func (fl *file) truncate(f *FS, c *Call, size int64) error {
 		fl.inMem, fl.size, fl.limit, fl.valid = true, 0, 0, nil
 		return nil
 	}
-	if err := fl.prepare(f, c, size, false); err != nil {
-		return err
-	}
-	if fl.inMem {
-		fl.grow(size)
-		fl.mem = fl.mem[:size]
-	} else if size < fl.size {
-		// Bytes beyond the end must not come back when the file grows again.
-		if err := fl.spill.Truncate(size); err != nil {
-			return fmt.Errorf("truncate a scratch file: %w", err)
+	if size < fl.size {
+		if fl.inMem {
+			fl.mem = fl.mem[:size]
+		} else if fl.spill != nil {
+			// Bytes beyond the end must not come back when the file grows again.
+			if err := fl.spill.Truncate(size); err != nil {
+				return fmt.Errorf("truncate a scratch file: %w", err)
+			}
+		}
+		fl.valid.cut(size)
+		fl.limit = min(fl.limit, size)
+	} else if fl.inMem {
+		if err := fl.prepare(f, c, size, false); err != nil {
+			return err
+		}
+		if fl.inMem {
+			fl.grow(size)
 		}
 	}
-	fl.valid.cut(size)
-	fl.limit = min(fl.limit, size)
 	fl.size = size
 	return nil
 }
@@ -247,6 +253,7 @@ func (fl *file) zero(f *FS, c *Call, off, n int64) error {
 		return fmt.Errorf("punch a scratch file: %w", err)
 	}
 	fl.valid.add(off, n)
+	fl.punched = true
 	return nil
 }
 

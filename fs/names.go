@@ -291,14 +291,14 @@ func (f *FS) victim(c *Call, parent store.Ino, name string, wantDir bool) (p, n 
 
 // drop takes one name from n, whose directory p is.
 func (ch *change) drop(n, p *node) {
-	v := ch.version(n)
-	v.Ctime = ch.now
 	up := ch.touch(p)
 	if n.isDir() {
-		v.Nlink = 0
-		up = ch.version(p) // version(n) may have moved the slice
 		up.Nlink--
-		return
 	}
+	v := ch.version(n)
+	v.Ctime = ch.now
 	v.Nlink--
+	if n.isDir() {
+		v.Nlink = 0
+	}
 }

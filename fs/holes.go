@@ -1,0 +1,45 @@
+package fs
+
+import (
+	"context"
+	"fmt"
+
+	"wsfs/blob"
+)
+
+// countHoles is how many bytes of a content just staged are holes, for st_blocks. Only contents that were edited with
+// gaps are looked at: the others have none. fl.mu is held.
+func (fl *file) countHoles(f *FS, c blob.Content) (int64, error) {
+	if c.Size <= blob.MaxBlob || fl.inMem || !fl.punched && fl.committedHoles == 0 && fl.valid.total() >= fl.size-fl.limit {
+		return 0, nil
+	}
+	var holes int64
+	err := f.blobs.Segments(context.Background(), c, 0, func(s blob.Segment) bool {
+		if s.Hole {
+			holes += s.Len
+		}
+		return true
+	})
+	if err != nil {
+		return 0, fmt.Errorf("find holes: %w", err)
+	}
+	return holes, nil
+}
+
+// dataOf is where data lies in a content up to limit with the changes of valid on top.
+func (f *FS) dataOf(c blob.Content, limit int64, valid extents) (extents, error) {
+	var data extents
+	err := f.blobs.Segments(context.Background(), c, 0, func(s blob.Segment) bool {
+		if !s.Hole {
+			data.add(s.Off, min(s.Len, limit-s.Off))
+		}
+		return s.Off+s.Len < limit
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find holes: %w", err)
+	}
+	for _, e := range valid {
+		data.add(e.Off, e.Len)
+	}
+	return data, nil
+}
