@@ -23,7 +23,9 @@ type waiter struct {
 	// soon is the share of waits, in 1/256, that ended within max: a running mean over about 16.
 	soon int
 	// quiet: no polling before this time, because the machine is busy.
-	quiet time.Time
+	quiet    time.Time
+	quietFor time.Duration // the next one
+	calm     int           // polls since the last disturbance
 
 	hits, misses, blocked atomic.Uint64
 }
@@ -35,14 +37,16 @@ const (
 	soonWorth = soonFull / 8
 	// preempted: a gap this long between two looks means that somebody else ran on our processor.
 	preempted = 200 * time.Microsecond
-	quietFor  = 10 * time.Millisecond
+	quietMin  = 10 * time.Millisecond
+	quietMax  = 640 * time.Millisecond
+	calmAfter = 4096
 )
 
 func newWaiter(fd, stopFd int, poll time.Duration) *waiter {
 	if runtime.NumCPU() == 1 || poll < 0 { // one processor: the client cannot run while we look
 		poll = 0
 	}
-	return &waiter{fd: fd, stopFd: stopFd, max: poll, load: newLoadGauge(), soon: soonFull}
+	return &waiter{fd: fd, stopFd: stopFd, max: poll, load: newLoadGauge(), soon: soonFull, quietFor: quietMin}
 }
 
 func (w *waiter) close() { w.load.close() }
@@ -51,26 +55,19 @@ func (w *waiter) close() { w.load.close() }
 // not the end of every mount.
 func (w *waiter) next(buf []byte) (int, error) {
 	n, e := w.read(buf)
-	if n > 0 {
-		return n, nil
-	}
 	for {
 		switch e {
+		case 0:
+			if n == 0 {
+				return 0, errors.New("fuse: read of /dev/fuse returned nothing")
+			}
+			return n, nil
 		case syscall.EAGAIN:
-			if n, e = w.wait(buf); n > 0 {
-				return n, nil
-			}
-			if e == syscall.EAGAIN || e == syscall.EINTR || e == syscall.ENOENT {
-				continue
-			}
+			n, e = w.wait(buf)
 		case syscall.ENOENT, syscall.EINTR: // the request was interrupted before we got it
-			if n, e = w.read(buf); n > 0 {
-				return n, nil
-			}
+			n, e = w.read(buf)
 		case syscall.ENODEV, syscall.ECONNABORTED, syscall.ECANCELED:
 			return 0, nil
-		case 0:
-			return 0, errors.New("fuse: read of /dev/fuse returned nothing")
 		default:
 			return 0, fmt.Errorf("fuse: read a request from /dev/fuse: %w", e)
 		}
@@ -86,11 +83,10 @@ func (w *waiter) read(buf []byte) (int, syscall.Errno) {
 	return int(n), 0
 }
 
-// wait polls, then blocks. It returns what read did last, EAGAIN if there may be something to read now, or ECANCELED
-// when the conn was stopped.
+// wait polls, then blocks, and returns what its last read did; ECANCELED when the conn was stopped.
 func (w *waiter) wait(buf []byte) (int, syscall.Errno) {
 	start := time.Now()
-	if w.max > 0 && w.soon >= soonWorth && start.After(w.quiet) {
+	if w.polls(start) {
 		last := start
 		for {
 			if n, e := w.read(buf); e != syscall.EAGAIN {
@@ -100,13 +96,10 @@ func (w *waiter) wait(buf []byte) (int, syscall.Errno) {
 			}
 			now := time.Now()
 			if now.Sub(last) > preempted {
-				w.quiet = now.Add(quietFor)
+				w.disturbed(now)
 				break
 			}
 			if now.Sub(start) > w.max {
-				if w.load.busy(now) {
-					w.quiet = now.Add(quietFor)
-				}
 				break
 			}
 			last = now
@@ -115,8 +108,7 @@ func (w *waiter) wait(buf []byte) (int, syscall.Errno) {
 	}
 	w.blocked.Add(1)
 	fds := [2]unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}, {Fd: int32(w.stopFd), Events: unix.POLLIN}}
-	_, err := unix.Ppoll(fds[:], nil, nil)
-	if err != nil && err != syscall.EINTR {
+	if _, err := unix.Ppoll(fds[:], nil, nil); err != nil && !errors.Is(err, syscall.EINTR) {
 		return 0, syscall.EIO
 	}
 	if fds[1].Revents != 0 {
@@ -124,7 +116,29 @@ func (w *waiter) wait(buf []byte) (int, syscall.Errno) {
 	}
 	// What woke us needed a wake-up's time on top.
 	w.arrived(time.Since(start) < 2*w.max)
-	return 0, syscall.EAGAIN
+	return w.read(buf)
+}
+
+// polls decides whether to look before blocking.
+func (w *waiter) polls(now time.Time) bool {
+	if w.max == 0 || w.soon < soonWorth || now.Before(w.quiet) {
+		return false
+	}
+	if w.load.busy(now) {
+		w.disturbed(now)
+		return false
+	}
+	if w.calm++; w.calm >= calmAfter {
+		w.calm, w.quietFor = 0, quietMin
+	}
+	return true
+}
+
+// disturbed stops polling for a while, each time longer: somebody else wants the processor, and a reader that spins
+// away its share is not woken promptly either.
+func (w *waiter) disturbed(now time.Time) {
+	w.quiet = now.Add(w.quietFor)
+	w.quietFor, w.calm = min(2*w.quietFor, quietMax), 0
 }
 
 func (w *waiter) arrived(soon bool) {
