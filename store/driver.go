@@ -24,12 +24,12 @@ type Driver struct {
 	// SetVersion records the schema version inside the migration's transaction.
 	SetVersion func(ctx context.Context, q Execer, version int) error
 	// Version reads it.
-	Version func(ctx context.Context, db *sql.DB) (int, error)
+	Version func(ctx context.Context, q Queryer) (int, error)
 	// Classify says what kind of failure err is; it sees through wrapping.
 	Classify func(err error) Class
 	// Checkpoint folds the database's own log into it. force waits for readers; otherwise it does what it can.
 	// It returns how many bytes of log are left that could not be folded.
-	Checkpoint func(ctx context.Context, db *sql.DB, force bool) (left int64, err error)
+	Checkpoint func(ctx context.Context, q Queryer, force bool) (left int64, err error)
 	// LogSize is the size of the database's own log in bytes; the applier checkpoints when it is large.
 	LogSize func(dir string) int64
 	// Sync makes every committed transaction durable.

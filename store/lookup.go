@@ -2,99 +2,123 @@ package store
 
 import (
 	"context"
-
-	"wsfs/blob"
+	"encoding/json"
+	"fmt"
 )
 
 // VersionByID finds a version by its id, whichever timeline it is on.
 func (s *Store) VersionByID(ctx context.Context, id VersionID) (*Version, error) {
-	return nil, errTODO
+	var v *Version
+	what := fmt.Sprintf("find version %d", id)
+	found, err := scanAll(ctx, s.r, versionWidth, `SELECT `+versionCols+` FROM file_version v WHERE v.version_id = ?`,
+		[]any{int64(id)}, func(c *cells) (err error) {
+			v, err = c.version(0)
+			return err
+		})
+	if err == nil && !found {
+		err = ErrNotFound
+	}
+	return v, s.dbError(what, err)
 }
 
-// Workspace finds a live workspace by name.
-func (s *Store) Workspace(ctx context.Context, name string) (*Workspace, error) {
-	return nil, errTODO
+const timelineCols = `id, parent_id, parent_seq, head_seq, gc_seq, epoch, chain, hidden`
+
+func (c *cells) timeline() (*Timeline, error) {
+	t := &Timeline{
+		ID: TimelineID(c.int(0)), Parent: TimelineID(c.int(1)), ParentSeq: Seq(c.int(2)), Head: Seq(c.int(3)),
+		GCSeq: Seq(c.int(4)), Epoch: c.int(5), Hidden: c.int(7) != 0,
+	}
+	var err error
+	t.Chain, err = decodeChain(c.string(6))
+	if err != nil {
+		return nil, fmt.Errorf("timeline %d: %w", t.ID, err)
+	}
+	return t, c.bad
 }
 
-// WorkspaceByID finds a workspace, live or dropped.
-func (s *Store) WorkspaceByID(ctx context.Context, id WorkspaceID) (*Workspace, error) {
-	return nil, errTODO
-}
-
-// Workspaces lists the live workspaces by name.
-func (s *Store) Workspaces(ctx context.Context) ([]*Workspace, error) {
-	return nil, errTODO
+func timelineRow(ctx context.Context, q querier, id TimelineID) (*Timeline, error) {
+	var t *Timeline
+	found, err := scanAll(ctx, q, 8, `SELECT `+timelineCols+` FROM timeline WHERE id = ?`, []any{int64(id)},
+		func(c *cells) (err error) {
+			t, err = c.timeline()
+			return err
+		})
+	if err == nil && !found {
+		err = fmt.Errorf("timeline %d: %w", id, ErrNotFound)
+	}
+	return t, err
 }
 
 // Timeline finds a timeline.
 func (s *Store) Timeline(ctx context.Context, id TimelineID) (*Timeline, error) {
-	return nil, errTODO
+	t, err := timelineRow(ctx, s.r, id)
+	return t, s.dbError("find timeline", err)
 }
 
-// Ref is one line of a workspace's reflog: where its pointer was moved, by whom, and why.
-type Ref struct {
-	Workspace  WorkspaceID
-	N          int64 // 1, 2, ... within the workspace
-	Generation int64
-	Timeline   TimelineID // as in Workspace
-	Base       TimelineID
-	BaseSeq    Seq
-	Why        string
-	Session    SessionID
-	Command    CommandID
-	OpID       int64
-	At         int64 // ns since the epoch
+// Timelines lists all timelines by id.
+func (s *Store) Timelines(ctx context.Context) ([]*Timeline, error) {
+	list, err := timelineRows(ctx, s.r)
+	return list, s.dbError("list timelines", err)
 }
 
-// RefLog lists the reflog of a workspace, newest first.
-func (s *Store) RefLog(ctx context.Context, ws WorkspaceID) ([]Ref, error) {
-	return nil, errTODO
+func timelineRows(ctx context.Context, q querier) ([]*Timeline, error) {
+	var list []*Timeline
+	_, err := scanAll(ctx, q, 8, `SELECT `+timelineCols+` FROM timeline ORDER BY id`, nil, func(c *cells) error {
+		t, err := c.timeline()
+		list = append(list, t)
+		return err
+	})
+	return list, err
 }
 
-// Tag is a name for a point of a workspace.
-type Tag struct {
-	Workspace WorkspaceID
-	Name      string
-	Timeline  TimelineID
-	Seq       Seq
+// A chain is JSON, [[timeline,cut],...].
+func encodeChain(chain []Segment) string {
+	pairs := make([][2]int64, len(chain))
+	for i, s := range chain {
+		pairs[i] = [2]int64{int64(s.Timeline), int64(s.Cut)}
+	}
+	b, err := json.Marshal(pairs)
+	if err != nil { // numbers always marshal
+		return "[]"
+	}
+	return string(b)
 }
 
-// Tag finds a tag of a workspace by name.
-func (s *Store) Tag(ctx context.Context, ws WorkspaceID, name string) (Tag, error) {
-	return Tag{}, errTODO
-}
-
-// Tags lists the tags of a workspace by name.
-func (s *Store) Tags(ctx context.Context, ws WorkspaceID) ([]Tag, error) {
-	return nil, errTODO
+func decodeChain(s string) ([]Segment, error) {
+	var pairs [][2]int64
+	if err := json.Unmarshal([]byte(s), &pairs); err != nil {
+		return nil, fmt.Errorf("chain %q: %w: %w", s, err, ErrCorrupt)
+	}
+	chain := make([]Segment, len(pairs))
+	for i, p := range pairs {
+		chain[i] = Segment{TimelineID(p[0]), Seq(p[1])}
+	}
+	return chain, nil
 }
 
 // SessionByID finds a session.
 func (s *Store) SessionByID(ctx context.Context, id SessionID) (*Session, error) {
-	return nil, errTODO
-}
-
-// CommandRow is a command with where it began and ended on its timeline.
-type CommandRow struct {
-	Command
-	Timeline  TimelineID // 0 if it changed nothing
-	SeqBefore Seq        // the state just before its first change
-	SeqAfter  Seq        // the state just after its last change
-	EndedAt   int64      // ns, 0 if unknown
-	Exit      int        // -1 if unknown
+	r, err := newWho(s.r).session(ctx, id)
+	if err == nil && r == nil {
+		err = ErrNotFound
+	}
+	return r, s.dbError(fmt.Sprintf("find session %d", id), err)
 }
 
 // CommandByID finds a command.
 func (s *Store) CommandByID(ctx context.Context, id CommandID) (*CommandRow, error) {
-	return nil, errTODO
+	r, err := newWho(s.r).command(ctx, id)
+	if err == nil && r == nil {
+		err = ErrNotFound
+	}
+	return r, s.dbError(fmt.Sprintf("find command %d", id), err)
 }
 
 // ProcessByID finds a process with its parents.
 func (s *Store) ProcessByID(ctx context.Context, id ProcessID) (*Process, error) {
-	return nil, errTODO
-}
-
-// Locate says where a blob's bytes are; it implements blob.Index.
-func (s *Store) Locate(ctx context.Context, ref blob.Ref) (blob.Location, error) {
-	return blob.Location{}, errTODO
+	r, err := newWho(s.r).process(ctx, id)
+	if err == nil && r == nil {
+		err = ErrNotFound
+	}
+	return r, s.dbError(fmt.Sprintf("find process %d", id), err)
 }

@@ -3,14 +3,14 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"wsfs/blob"
 )
-
-var errTODO = errors.New("not built yet")
 
 // Options of Open. The zero value works.
 type Options struct {
@@ -18,58 +18,163 @@ type Options struct {
 	ReadOnly bool
 	// Socket is where this process will answer; it is written into the lock file so that others find it.
 	Socket string
-	Log    *slog.Logger
-	Now    func() time.Time
+	// Log gets what is odd but no error of a call. Nil discards it.
+	Log *slog.Logger
+	// Now is the clock. Nil: time.Now.
+	Now func() time.Time
 	// GroupOps is how many ops one database transaction applies at most; 0: 1024.
 	GroupOps int
 	// GroupDelay is how long the applier waits for more ops; 0: 20 ms.
 	GroupDelay time.Duration
-	// MaxPending is how many bytes of ops may wait for the database before Wait blocks; 0: 64 MiB.
+	// MaxPending is how many bytes of ops may wait for the database before Wait blocks; 0: 128 MiB.
 	MaxPending int64
+	// SegmentBytes is the size of a journal segment; 0: 16 MiB. Two of them are reserved on the disk while the store is
+	// open, so that an op is never accepted that finds no room.
+	SegmentBytes int64
+	// crashPoint is called at named points of the applier. Crash tests stop the process there.
+	crashPoint func(point string)
 	// Blob are the options of the blob store; ReadOnly and Log are set from these.
 	Blob blob.Options
 }
 
-// Store is one database plus its blobs.
+// Store is one database plus its blobs. All methods may be called from any number of goroutines.
 type Store struct {
 	dir   string
 	drv   Driver
 	o     Options
-	db    DB
+	r     *readers
+	w     *writer  // nil if read-only, as are a, lock and pipe
+	a     *applier // used only by the goroutine that applies
 	blobs *blob.Store
 	lock  *os.File
 	ids   idAlloc
-	pipe  *pipeline // nil if read-only
+	pipe  *pipeline
+	// logLeft is what the last checkpoint left in the database's log, in bytes.
+	logLeft atomic.Int64
 }
 
-// Init makes an empty store in dir, which is made with mode 0700 if missing. It refuses a directory that has one.
+// Init makes an empty store in dir, which is made with mode 0700 if missing. It refuses a directory that has one; the
+// error wraps EEXIST.
 func Init(ctx context.Context, dir string, drv Driver) error {
-	return errTODO
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make store %s: %w", dir, err)
+	}
+	v, err := drv.Probe(dir)
+	if err != nil {
+		return fmt.Errorf("make store %s: %w", dir, err)
+	}
+	if v != 0 {
+		return fmt.Errorf("make store %s: there is one: %w", dir, ErrExists)
+	}
+	s := &Store{dir: dir, drv: drv}
+	if s.lock, err = takeLock(dir, LockInfo{PID: os.Getpid(), Started: time.Now()}); err != nil {
+		return err
+	}
+	if err = s.openDatabase(ctx, ModeCreate); err == nil {
+		err = s.migrate(ctx)
+	}
+	return errors.Join(err, s.closeAll())
 }
 
 // Open opens the store in dir. Unless ReadOnly it takes the store's lock (a *LockedError says who has it), migrates
 // the schema, replays the journal and starts the applier.
 func Open(ctx context.Context, dir string, drv Driver, o Options) (*Store, error) {
-	return nil, errTODO
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if err := probe(dir, &drv, o.ReadOnly); err != nil {
+		return nil, err
+	}
+	s := &Store{dir: dir, drv: drv, o: o}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, s.closeAll())
+	}
+	return s, nil
 }
 
-// Close applies what is queued, then closes everything and gives up the lock.
+func (s *Store) open(ctx context.Context) (err error) {
+	mode := ModeReadOnly
+	if !s.o.ReadOnly {
+		mode = ModeWrite
+		info := LockInfo{PID: os.Getpid(), Socket: s.o.Socket, Started: s.o.Now()}
+		if s.lock, err = takeLock(s.dir, info); err != nil {
+			return err
+		}
+	}
+	if err := s.openDatabase(ctx, mode); err != nil {
+		return err
+	}
+	if s.w != nil {
+		if err := s.migrate(ctx); err != nil {
+			return err
+		}
+		s.a = newApplier(s)
+	}
+	b := s.o.Blob
+	b.ReadOnly, b.Log = s.o.ReadOnly, s.o.Log
+	if s.blobs, err = blob.Open(s.dir, s, b); err != nil {
+		return fmt.Errorf("open the blobs of store %s: %w", s.dir, err)
+	}
+	if s.o.ReadOnly {
+		return nil
+	}
+	return s.startJournal(ctx)
+}
+
+func (s *Store) openDatabase(ctx context.Context, mode Mode) error {
+	db, err := s.drv.Open(ctx, s.dir, mode)
+	if err != nil {
+		return s.dbError("open the database", err)
+	}
+	s.r = &readers{drv: &s.drv, db: db.Reader}
+	if db.Writer == nil {
+		return nil
+	}
+	if s.w, err = newWriter(ctx, &s.drv, db.Writer); err != nil {
+		return s.dbError("open the database for writing", errors.Join(err, db.Writer.Close()))
+	}
+	return nil
+}
+
+// Close applies what is queued, then closes everything and gives up the lock. It returns the error that stopped the
+// store, if one did. No other call may be running.
 func (s *Store) Close() error {
-	return errTODO
+	var errs []error
+	if s.w != nil {
+		errs = append(errs, s.stopJournal(), s.checkpoint(context.Background(), true))
+	}
+	return errors.Join(append(errs, s.closeAll())...)
+}
+
+// closeAll closes what is open, in the opposite order.
+func (s *Store) closeAll() error {
+	var errs []error
+	if s.blobs != nil {
+		errs = append(errs, s.blobs.Close())
+	}
+	if s.r != nil {
+		errs = append(errs, s.r.close())
+	}
+	if s.w != nil {
+		errs = append(errs, s.w.close())
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("close store %s: %w", s.dir, err)
+	}
+	return nil
 }
 
 // Dir is the store's directory.
 func (s *Store) Dir() string { return s.dir }
 
+// Driver is the name of the store's database driver.
+func (s *Store) Driver() string { return s.drv.Name }
+
 // Blobs is the store's content.
 func (s *Store) Blobs() *blob.Store { return s.blobs }
-
-// applyGroup applies g in one transaction.
-func (s *Store) applyGroup(ctx context.Context, g *group) error {
-	return errTODO
-}
-
-// journalApplied says for each journal how far it was applied.
-func (s *Store) journalApplied(ctx context.Context) (map[int64]int64, error) {
-	return nil, errTODO
-}

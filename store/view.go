@@ -1,52 +1,135 @@
 package store
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"strings"
+	"syscall"
+)
 
 // View is one state of a tree: a read path, nearest timeline first. It is immutable, safe for concurrent use and holds
-// no transaction. A view whose first cut is MaxSeq follows the head of that timeline.
+// no transaction, so that a view pinned for days never keeps the database's log from being folded in. A view whose
+// first cut is MaxSeq follows the head of that timeline.
 type View struct {
 	s    *Store
+	q    querier // where its queries run; the pool but for Check
 	path []Segment
 }
 
 // ViewAt returns the state of timeline at seq; MaxSeq follows the head. A seq that lies on an ancestor is read there.
+// It wraps ENOENT if there is no such timeline.
 func (s *Store) ViewAt(ctx context.Context, timeline TimelineID, seq Seq) (*View, error) {
-	return nil, errTODO
+	return s.viewAt(ctx, s.r, timeline, seq)
+}
+
+func (s *Store) viewAt(ctx context.Context, q querier, timeline TimelineID, seq Seq) (*View, error) {
+	path, err := readPath(ctx, q, timeline, seq)
+	if err != nil {
+		return nil, s.dbError(fmt.Sprintf("find timeline %d at seq %d", timeline, seq), err)
+	}
+	return &View{s: s, q: q, path: path}, nil
+}
+
+// readPath normalises (timeline, seq) to the timeline that owns it and returns the path from there.
+func readPath(ctx context.Context, q querier, timeline TimelineID, seq Seq) ([]Segment, error) {
+	for {
+		t, err := timelineRow(ctx, q, timeline)
+		if err != nil {
+			return nil, err
+		}
+		if t.Parent != 0 && seq <= t.ParentSeq {
+			timeline = t.Parent
+			continue
+		}
+		if seq < t.GCSeq {
+			return nil, fmt.Errorf("history of timeline %d before seq %d has been collected: %w", timeline, t.GCSeq, ErrNotFound)
+		}
+		return append([]Segment{{timeline, seq}}, t.Chain...), nil
+	}
 }
 
 // ViewOf returns the state that a workspace shows: the head of its timeline, or its base.
 func (s *Store) ViewOf(ctx context.Context, ws *Workspace) (*View, error) {
-	return nil, errTODO
+	return s.viewOf(ctx, s.r, ws)
+}
+
+func (s *Store) viewOf(ctx context.Context, q querier, ws *Workspace) (*View, error) {
+	if ws.Timeline != 0 {
+		return s.viewAt(ctx, q, ws.Timeline, MaxSeq)
+	}
+	return s.viewAt(ctx, q, ws.Base, ws.BaseSeq)
 }
 
 // Path is the read path, nearest first. The caller must not change it.
 func (v *View) Path() []Segment { return v.path }
 
-// Child returns the head of a timeline that starts at v, whether or not its row is in the database yet. v must not
-// follow a head.
-func (v *View) Child(t TimelineID) *View {
-	return &View{s: v.s, path: append([]Segment{{t, MaxSeq}}, v.path...)}
+// Head is the timeline of the view and the seq it shows, MaxSeq if it follows the head.
+func (v *View) Head() (TimelineID, Seq) { return v.path[0].Timeline, v.path[0].Cut }
+
+// Child returns the head of a timeline that starts at v, whether or not its row is in the database yet. It refuses a
+// view that follows a head, because that would go on changing below the child.
+func (v *View) Child(t TimelineID) (*View, error) {
+	if v.path[0].Cut == MaxSeq {
+		return nil, fmt.Errorf("start timeline %d at the moving head of timeline %d: give its seq: %w", t, v.path[0].Timeline,
+			syscall.EINVAL)
+	}
+	return &View{s: v.s, q: v.q, path: append([]Segment{{t, MaxSeq}}, v.path...)}, nil
 }
 
 // Lookup finds one directory entry. The error wraps ENOENT if there is none.
 func (v *View) Lookup(ctx context.Context, parent Ino, name string) (Name, error) {
-	return Name{}, errTODO
+	hits, err := namesOn(ctx, v.q, v.path, []dirName{{parent, name}})
+	if err != nil {
+		return Name{}, v.s.dbError(fmt.Sprintf("look up %q in directory %d", name, parent), err)
+	}
+	if hits[0].ino == 0 {
+		return Name{}, fmt.Errorf("look up %q in directory %d: %w", name, parent, ErrNotFound)
+	}
+	return Name{Parent: parent, Name: name, Ino: hits[0].ino, Type: hits[0].kind}, nil
 }
 
-// Version finds the state of one inode; it wraps ENOENT if the inode does not exist in this view. The state of an
-// inode without names has Nlink 0.
+// Version finds the state of one inode; it wraps ENOENT if the inode does not exist in this view. An inode that lost
+// its last name is still found, with Nlink 0.
 func (v *View) Version(ctx context.Context, ino Ino) (*Version, error) {
-	return nil, errTODO
+	vs, err := v.Versions(ctx, []Ino{ino})
+	if err != nil {
+		return nil, err
+	}
+	if vs[0] == nil {
+		return nil, fmt.Errorf("find inode %d: %w", ino, ErrNotFound)
+	}
+	return vs[0], nil
 }
 
-// ReadDir calls fn with every entry of a directory, in byte order of the names, with its attributes, and stops at the
-// first error. It takes a few queries however many entries there are, and no transaction is held while fn runs.
-func (v *View) ReadDir(ctx context.Context, parent Ino, fn func(Name, *Version) error) error {
-	return errTODO
+// Versions finds the states of many inodes at once. The result has nil for those that do not exist in this view.
+func (v *View) Versions(ctx context.Context, inos []Ino) ([]*Version, error) {
+	vs, err := versionsOn(ctx, v.q, v.path, inos)
+	if err != nil {
+		return nil, v.s.dbError(fmt.Sprintf("find %d inodes", len(inos)), err)
+	}
+	return vs, nil
 }
 
 // Resolve walks path from the root: bytes, separated by '/'; empty parts and "." are skipped, ".." and symbolic links
-// are not followed. The root itself has the zero Name with Ino RootIno.
+// are not followed. The root itself has the zero Name but for Ino and Type. The error wraps ENOENT or ENOTDIR.
 func (v *View) Resolve(ctx context.Context, path string) (Name, *Version, error) {
-	return Name{}, nil, errTODO
+	at := Name{Ino: RootIno, Type: syscall.S_IFDIR}
+	for part := range strings.SplitSeq(path, "/") {
+		if part == "" || part == "." {
+			continue
+		}
+		if at.Type != syscall.S_IFDIR {
+			return Name{}, nil, fmt.Errorf("resolve %q: %q is not a directory: %w", path, at.Name, syscall.ENOTDIR)
+		}
+		next, err := v.Lookup(ctx, at.Ino, part)
+		if err != nil {
+			return Name{}, nil, fmt.Errorf("resolve %q: %w", path, err)
+		}
+		at = next
+	}
+	ver, err := v.Version(ctx, at.Ino)
+	if err != nil {
+		return Name{}, nil, fmt.Errorf("resolve %q: %w", path, err)
+	}
+	return at, ver, nil
 }

@@ -1,0 +1,249 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+
+	"wsfs/blob"
+)
+
+// applier turns groups of ops into transactions. It is used by one goroutine at a time, and keeps its buffers between
+// groups. Applying is generic: an Op carries the rows it leads to.
+//
+// A group is worked off in batches, which end at every op that moves a pointer: what a fork is based on must be in the
+// tables, every directory version included, before the fork's own rows are looked at.
+type applier struct {
+	s         *Store
+	w         *writer
+	timelines map[TimelineID]*timelineState
+	commands  map[CommandID]*commandSpan
+	names     nameBatch
+	versions  versionBatch
+	changes   bulk
+	items     bulk
+	blobs     bulk
+	rows      int64 // since the last checkpoint
+	lastOp    int64 // id of the op being applied
+}
+
+// timelineState is what a group needs to know of a timeline, and what it does to it.
+type timelineState struct {
+	head    Seq
+	chain   []Segment
+	changes int64
+}
+
+// commandSpan is what a group adds to a command's row.
+type commandSpan struct {
+	timeline    TimelineID
+	before, end Seq
+}
+
+func newApplier(s *Store) *applier {
+	return &applier{
+		s: s, w: s.w,
+		timelines: make(map[TimelineID]*timelineState),
+		commands:  make(map[CommandID]*commandSpan),
+		names:     newNameBatch(),
+		versions:  newVersionBatch(),
+		changes: newBulk(`INSERT INTO change (timeline_id, seq, op_id, kind, undoes_change, session_id, command_id, process_id,
+			host, at, merged_timeline_id, merged_seq)`, 12, ``),
+		items: newBulk(`INSERT INTO change_item (timeline_id, seq, n, op, ino, parent_ino, name, from_parent_ino, from_name)`,
+			9, ``),
+		blobs: newBulk(`INSERT INTO blob (hash, size, encoding, data, pack, pack_offset, pack_length)`, 7,
+			` ON CONFLICT (hash) DO NOTHING`),
+	}
+}
+
+// applyGroup commits g in one transaction: all of it or nothing. One goroutine calls it at a time. An error that wraps
+// EBUSY or ENOSPC may be tried again with the same group.
+func (s *Store) applyGroup(ctx context.Context, g *group) error {
+	if s.a == nil {
+		return ErrReadOnly
+	}
+	if err := s.w.tx(ctx, func(ctx context.Context) error { return s.a.apply(ctx, g) }); err != nil {
+		return s.dbError(fmt.Sprintf("apply %d ops", len(g.ops)), err)
+	}
+	return s.a.maybeCheckpoint(ctx)
+}
+
+func (a *applier) apply(ctx context.Context, g *group) error {
+	a.reset() // an earlier group may have failed half way
+	for i := range g.blobs {
+		a.addBlob(&g.blobs[i])
+	}
+	for i, op := range g.ops {
+		a.lastOp = opID(g, i)
+		if err := a.add(ctx, op); err != nil {
+			return fmt.Errorf("op of kind %d at seq %d of timeline %d: %w", op.Kind, op.Seq, op.Timeline, err)
+		}
+	}
+	if err := a.flush(ctx); err != nil {
+		return err
+	}
+	for id, t := range a.timelines {
+		if t.changes == 0 {
+			continue
+		}
+		if _, err := a.w.exec(ctx, `UPDATE timeline SET head_seq = ?, change_count = change_count + ? WHERE id = ?`,
+			int64(t.head), t.changes, int64(id)); err != nil {
+			return err
+		}
+	}
+	if err := a.writeCommands(ctx); err != nil {
+		return err
+	}
+	if g.journalID == 0 {
+		return nil
+	}
+	_, err := a.w.exec(ctx, `INSERT INTO journal (id, applied) VALUES (?, ?)
+		ON CONFLICT (id) DO UPDATE SET applied = excluded.applied`, g.journalID, g.applied)
+	return err
+}
+
+// opID is unique in the store and the same when the op is applied again from the journal: journal and place in it.
+func opID(g *group, i int) int64 {
+	pos := g.applied - int64(len(g.ops)) + 1 + int64(i)
+	if g.journalID <= 0 || g.journalID >= 1<<31 || pos <= 0 || pos >= 1<<32 {
+		return 0 // unknown
+	}
+	return g.journalID<<32 | pos
+}
+
+func (a *applier) reset() {
+	clear(a.timelines)
+	clear(a.commands)
+	a.names.reset()
+	a.versions.reset()
+	a.changes.reset()
+	a.items.reset()
+	a.blobs.reset()
+}
+
+func (a *applier) add(ctx context.Context, op *Op) error {
+	if err := a.attribution(ctx, op); err != nil {
+		return err
+	}
+	if op.Pointer != nil {
+		if err := a.flush(ctx); err != nil {
+			return err
+		}
+		if err := a.movePointer(ctx, op); err != nil {
+			return err
+		}
+	}
+	if op.Timeline == 0 {
+		if len(op.Names)+len(op.Versions) > 0 {
+			return fmt.Errorf("the op changes the tree but names no timeline: %w", syscall.EINVAL)
+		}
+		return nil
+	}
+	t, err := a.timeline(ctx, op.Timeline)
+	if err != nil {
+		return err
+	}
+	if op.Amend {
+		a.versions.add(op)
+		return nil
+	}
+	if op.Seq <= t.head {
+		return fmt.Errorf("the head of the timeline is already at %d: %w", t.head, syscall.EINVAL)
+	}
+	a.span(op, t.head)
+	t.head = op.Seq
+	t.changes++
+	a.addChange(op)
+	a.names.add(op)
+	a.versions.add(op)
+	return nil
+}
+
+func (a *applier) flush(ctx context.Context) error {
+	a.rows += int64(len(a.names.keys)+len(a.versions.rows)) + int64(len(a.changes.args)/12+len(a.items.args)/9+len(a.blobs.args)/7)
+	if err := a.names.flush(ctx, a); err != nil {
+		return fmt.Errorf("names: %w", err)
+	}
+	if err := a.versions.flush(ctx, a.w); err != nil {
+		return fmt.Errorf("versions: %w", err)
+	}
+	if err := a.changes.flush(ctx, a.w); err != nil {
+		return err
+	}
+	if err := a.items.flush(ctx, a.w); err != nil {
+		return err
+	}
+	return a.blobs.flush(ctx, a.w)
+}
+
+func (a *applier) timeline(ctx context.Context, id TimelineID) (*timelineState, error) {
+	if t := a.timelines[id]; t != nil {
+		return t, nil
+	}
+	row, err := timelineRow(ctx, a.w, id)
+	if err != nil {
+		return nil, err
+	}
+	t := &timelineState{head: row.Head, chain: row.Chain}
+	a.timelines[id] = t
+	return t, nil
+}
+
+func (a *applier) addChange(op *Op) {
+	session, command, process := op.Who.ids()
+	a.changes.add(int64(op.Timeline), int64(op.Seq), a.lastOp, int64(op.Kind), int64(0), session, command, process, nil,
+		op.At, int64(0), int64(0))
+	for n := range op.Items {
+		it := &op.Items[n]
+		var from any
+		if it.FromParent != 0 {
+			from = []byte(it.FromName)
+		}
+		a.items.add(int64(op.Timeline), int64(op.Seq), int64(n), int64(it.Op), int64(it.Ino), int64(it.Parent),
+			[]byte(it.Name), int64(it.FromParent), from)
+	}
+}
+
+func (a *applier) addBlob(l *blob.Location) {
+	var data any
+	if l.Data != nil {
+		data = l.Data
+	}
+	a.blobs.add(l.Ref[:], l.Size, int64(l.Encoding), data, int64(l.Pack), l.Offset, l.Length)
+}
+
+// journalApplied says for each journal how far it was applied.
+func (s *Store) journalApplied(ctx context.Context) (map[int64]int64, error) {
+	out := make(map[int64]int64)
+	_, err := scanAll(ctx, s.r, 2, `SELECT id, applied FROM journal`, nil, func(c *cells) error {
+		out[c.int(0)] = c.int(1)
+		return nil
+	})
+	return out, s.dbError("read how far the journal is applied", err)
+}
+
+// Checkpoints run between groups, by the goroutine that applies, so that they never delay a commit of somebody else.
+const (
+	checkpointRows  = 200_000   // about 16 MiB of log
+	checkpointForce = 128 << 20 // bytes of log at which readers have to be waited for
+)
+
+func (a *applier) maybeCheckpoint(ctx context.Context) error {
+	if a.rows < checkpointRows {
+		return nil
+	}
+	a.rows = 0
+	return a.s.checkpoint(ctx, a.s.drv.LogSize(a.s.dir) > checkpointForce)
+}
+
+// checkpoint folds the database's log into it. That it could not go on because somebody reads is no error.
+func (s *Store) checkpoint(ctx context.Context, force bool) error {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	left, err := s.drv.Checkpoint(context.WithoutCancel(ctx), s.w.conn, force)
+	if err != nil && s.drv.Classify(err) != ClassBusy {
+		return s.dbError("checkpoint", err)
+	}
+	s.logLeft.Store(left)
+	return nil
+}

@@ -1,0 +1,185 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+)
+
+// nameKey is one directory entry of one timeline.
+type nameKey struct {
+	timeline TimelineID
+	parent   Ino
+	name     string
+}
+
+// nameChange is an entry at a point of a batch. ino 0 is a removal.
+type nameChange struct {
+	key  int32 // index into nameBatch.list
+	seq  Seq
+	ino  Ino
+	kind uint32
+}
+
+// nameState is what the live table says of an entry, before and during a batch.
+type nameState struct {
+	nameHit         // the row now; found false is no row
+	stored     bool // a row is in the table
+	dirty      bool
+	removed    bool // the batch removes it somewhere, so that ancestors must be asked
+	underneath bool // the timeline's ancestors have the name: a removal must leave a tombstone
+}
+
+// nameBatch turns the names of a batch of ops into rows: it reads what the live table says of each, works out the
+// history in memory, and writes what is left: superseded rows, rows of now, deletions.
+type nameBatch struct {
+	keys    map[nameKey]int32
+	list    []nameKey
+	state   []nameState
+	changes []nameChange
+	history bulk
+	live    bulk
+}
+
+func newNameBatch() nameBatch {
+	return nameBatch{
+		keys:    make(map[nameKey]int32),
+		history: newBulk(`INSERT INTO file_node_history (timeline_id, parent_ino, name, seq, end_seq, ino, kind)`, 7, ``),
+		live: newBulk(`INSERT INTO file_node (timeline_id, parent_ino, name, seq, ino, kind)`, 6,
+			` ON CONFLICT (timeline_id, parent_ino, name) DO UPDATE SET seq = excluded.seq, ino = excluded.ino,
+			kind = excluded.kind`),
+	}
+}
+
+func (b *nameBatch) reset() {
+	clear(b.keys)
+	clear(b.list)
+	b.list, b.state, b.changes = b.list[:0], b.state[:0], b.changes[:0]
+	b.history.reset()
+	b.live.reset()
+}
+
+func (b *nameBatch) add(op *Op) {
+	for i := range op.Names {
+		n := &op.Names[i]
+		key := nameKey{op.Timeline, n.Parent, n.Name}
+		k, ok := b.keys[key]
+		if !ok {
+			k = int32(len(b.list))
+			b.keys[key] = k
+			b.list = append(b.list, key)
+			b.state = append(b.state, nameState{})
+		}
+		if n.Ino == 0 {
+			b.state[k].removed = true
+		}
+		b.changes = append(b.changes, nameChange{key: k, seq: op.Seq, ino: n.Ino, kind: n.Type})
+	}
+}
+
+func (b *nameBatch) flush(ctx context.Context, a *applier) error {
+	if len(b.changes) == 0 {
+		return nil
+	}
+	if err := b.load(ctx, a.w); err != nil {
+		return err
+	}
+	if err := b.askAncestors(ctx, a); err != nil {
+		return err
+	}
+	for _, c := range b.changes {
+		b.apply(c)
+	}
+	if err := b.history.flush(ctx, a.w); err != nil {
+		return err
+	}
+	if err := b.writeLive(ctx, a.w); err != nil {
+		return err
+	}
+	b.reset()
+	return nil
+}
+
+// load reads the live rows of all entries of the batch.
+func (b *nameBatch) load(ctx context.Context, q querier) error {
+	keys := make([]any, 0, 5*len(b.list))
+	for i, k := range b.list {
+		keys = append(keys, int64(i), int64(k.timeline), int64(k.parent), []byte(k.name), int64(MaxSeq))
+	}
+	hits := make([]nameHit, len(b.list))
+	if err := namesAt(ctx, q, keys, hits); err != nil {
+		return err
+	}
+	for i, h := range hits {
+		b.state[i].nameHit, b.state[i].stored = h, h.found
+	}
+	return nil
+}
+
+// askAncestors finds out which of the removed entries the ancestors of their timeline have.
+func (b *nameBatch) askAncestors(ctx context.Context, a *applier) error {
+	ask := make(map[TimelineID][]int)
+	for i := range b.state {
+		if t := b.list[i].timeline; b.state[i].removed && len(a.timelines[t].chain) > 0 {
+			ask[t] = append(ask[t], i)
+		}
+	}
+	for t, list := range ask {
+		names := make([]dirName, len(list))
+		for j, i := range list {
+			names[j] = dirName{b.list[i].parent, b.list[i].name}
+		}
+		hits, err := namesOn(ctx, a.w, a.timelines[t].chain, names)
+		if err != nil {
+			return err
+		}
+		for j, i := range list {
+			b.state[i].underneath = hits[j].ino != 0
+		}
+	}
+	return nil
+}
+
+// apply moves the entry on by one change.
+func (b *nameBatch) apply(c nameChange) {
+	st, k := &b.state[c.key], &b.list[c.key]
+	if c.ino == 0 && (!st.found && !st.underneath || st.found && st.ino == 0) {
+		return // removed already
+	}
+	// Two changes of one entry at one seq are one: the later.
+	if st.found && st.seq < c.seq {
+		b.history.add(int64(k.timeline), int64(k.parent), []byte(k.name), int64(st.seq), int64(c.seq), int64(st.ino),
+			int64(st.kind))
+	}
+	st.nameHit = nameHit{found: c.ino != 0 || st.underneath, seq: c.seq, ino: c.ino, kind: c.kind}
+	st.dirty = true
+}
+
+func (b *nameBatch) writeLive(ctx context.Context, w *writer) error {
+	// In key order, so that a page is touched once.
+	order := make([]int32, 0, len(b.list))
+	for i := range b.state {
+		if b.state[i].dirty {
+			order = append(order, int32(i))
+		}
+	}
+	slices.SortFunc(order, func(i, j int32) int {
+		x, y := &b.list[i], &b.list[j]
+		return cmp.Or(cmp.Compare(x.timeline, y.timeline), cmp.Compare(x.parent, y.parent), cmp.Compare(x.name, y.name))
+	})
+	for _, i := range order {
+		st, k := &b.state[i], &b.list[i]
+		if st.found {
+			b.live.add(int64(k.timeline), int64(k.parent), []byte(k.name), int64(st.seq), int64(st.ino), int64(st.kind))
+			continue
+		}
+		if !st.stored {
+			continue
+		}
+		if _, err := w.exec(ctx, `DELETE FROM file_node WHERE timeline_id = ? AND parent_ino = ? AND name = ?`,
+			int64(k.timeline), int64(k.parent), []byte(k.name)); err != nil {
+			return err
+		}
+	}
+	return b.live.flush(ctx, w)
+}

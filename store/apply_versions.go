@@ -1,0 +1,157 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"syscall"
+)
+
+// versionKey is the primary key of file_version.
+type versionKey struct {
+	timeline TimelineID
+	ino      Ino
+	seq      Seq
+}
+
+// versionRow is a version with the timeline it goes to.
+type versionRow struct {
+	timeline TimelineID
+	v        *Version
+	parent   VersionID // v.Parent, or that of the versions that were merged into v
+	fixed    bool      // a later version of the directory must not replace this one
+	dropped  bool
+}
+
+// versionBatch collects the versions of a batch of ops. Directories change with every name in them; of the versions of
+// one directory in a batch that differ in nothing but time, the last one is kept. What a program set itself (mkdir,
+// utimes, chmod, xattrs) and every change of the number of links is kept, so that a past state is right in all but the
+// times of directories, which may be those of the group before.
+type versionBatch struct {
+	rows []versionRow
+	at   map[versionKey]int32 // index into rows
+	dirs map[versionKey]int32 // last row of each directory; seq 0 in the key
+	bulk bulk
+}
+
+func newVersionBatch() versionBatch {
+	return versionBatch{
+		at:   make(map[versionKey]int32),
+		dirs: make(map[versionKey]int32),
+		bulk: newBulk(`INSERT INTO file_version (timeline_id, ino, seq, version_id, parent_version_id, replaced_version_id,
+			merge_version_id, origin_timeline_id, mode, uid, gid, nlink, rdev, size, holes, mtime, ctime, atime, content_hash,
+			target, xattrs)`, versionWidth, ` ON CONFLICT (timeline_id, ino, seq) DO UPDATE SET
+			version_id = excluded.version_id, parent_version_id = excluded.parent_version_id,
+			replaced_version_id = excluded.replaced_version_id, merge_version_id = excluded.merge_version_id,
+			origin_timeline_id = excluded.origin_timeline_id, mode = excluded.mode, uid = excluded.uid, gid = excluded.gid,
+			nlink = excluded.nlink, rdev = excluded.rdev, size = excluded.size, holes = excluded.holes,
+			mtime = excluded.mtime, ctime = excluded.ctime, atime = excluded.atime, content_hash = excluded.content_hash,
+			target = excluded.target, xattrs = excluded.xattrs`),
+	}
+}
+
+func (b *versionBatch) reset() {
+	clear(b.rows)
+	b.rows = b.rows[:0]
+	clear(b.at)
+	clear(b.dirs)
+	b.bulk.reset()
+}
+
+func (b *versionBatch) add(op *Op) {
+	for i := range op.Versions {
+		v := &op.Versions[i]
+		key := versionKey{op.Timeline, v.Ino, v.Seq}
+		row := versionRow{timeline: op.Timeline, v: v, parent: v.Parent}
+		dir := v.Mode&syscall.S_IFMT == syscall.S_IFDIR
+		if dir {
+			row.fixed = op.Amend || v.Parent == 0 || setByProgram(op, v.Ino)
+		}
+		// The same key again: an amended version, or an op that touched a directory twice.
+		if j, ok := b.at[key]; ok && !b.rows[j].dropped {
+			old := &b.rows[j]
+			row.fixed = row.fixed || old.fixed
+			if v.Parent == old.v.ID || v.Parent == old.v.Parent {
+				row.parent = old.parent
+			}
+			*old = row
+			continue
+		}
+		j := int32(len(b.rows))
+		if dir && !op.Amend {
+			key0 := versionKey{op.Timeline, v.Ino, 0}
+			if k, ok := b.dirs[key0]; ok && !b.rows[k].fixed && onlyTimes(b.rows[k].v, v) {
+				b.rows[k].dropped = true
+				row.parent = b.rows[k].parent
+			}
+			b.dirs[key0] = j
+		}
+		b.at[key] = j
+		b.rows = append(b.rows, row)
+	}
+}
+
+// setByProgram reports whether an op made or set ino itself, rather than changing a name in it.
+func setByProgram(op *Op, ino Ino) bool {
+	for i := range op.Items {
+		if op.Items[i].Ino != ino {
+			continue
+		}
+		switch op.Items[i].Op {
+		case OpMkdir, OpSetattr, OpSetxattr, OpRemovexattr, OpImport, OpRestore:
+			return true
+		}
+	}
+	return op.Kind == OpWorkspace
+}
+
+// onlyTimes reports whether a and b, two states of one directory, differ in nothing but their times.
+func onlyTimes(a, b *Version) bool {
+	return a.Mode == b.Mode && a.UID == b.UID && a.GID == b.GID && a.Nlink == b.Nlink && a.Size == b.Size &&
+		a.Replaced == b.Replaced && b.Merge == 0 &&
+		maps.EqualFunc(a.Xattrs, b.Xattrs, func(x, y []byte) bool { return slices.Equal(x, y) })
+}
+
+func (b *versionBatch) flush(ctx context.Context, w *writer) error {
+	if len(b.rows) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(b.rows, func(x, y versionRow) int {
+		return cmp.Or(cmp.Compare(x.timeline, y.timeline), cmp.Compare(x.v.Ino, y.v.Ino), cmp.Compare(x.v.Seq, y.v.Seq))
+	})
+	for i := range b.rows {
+		if !b.rows[i].dropped {
+			b.addRow(&b.rows[i])
+		}
+	}
+	if err := b.bulk.flush(ctx, w); err != nil {
+		return err
+	}
+	b.reset()
+	return nil
+}
+
+func (b *versionBatch) addRow(r *versionRow) {
+	v := r.v
+	var origin int64
+	if v.Origin != r.timeline {
+		origin = int64(v.Origin)
+	}
+	var atime, content, target, xattrs any
+	if v.Atime != v.Mtime {
+		atime = v.Atime
+	}
+	if !v.Content.IsZero() {
+		content = v.Content[:]
+	}
+	if v.Target != "" {
+		target = []byte(v.Target)
+	}
+	if len(v.Xattrs) > 0 {
+		xattrs = encodeXattrs(v.Xattrs)
+	}
+	b.bulk.add(int64(r.timeline), int64(v.Ino), int64(v.Seq), int64(v.ID), int64(r.parent), int64(v.Replaced),
+		int64(v.Merge), origin, int64(v.Mode), int64(v.UID), int64(v.GID), int64(v.Nlink), int64(v.Rdev), v.Size, v.Holes,
+		v.Mtime, v.Ctime, atime, content, target, xattrs)
+}

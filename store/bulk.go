@@ -1,0 +1,118 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+)
+
+// bulk collects rows for one INSERT and runs it in as few statements as possible: most of the cost of a small row is
+// the way into the database, not the row.
+type bulk struct {
+	head, tail string
+	cols       int
+	args       []any
+	stmts      [len(bulkSizes)]*sql.Stmt // of the writer; closed by it
+}
+
+// bulkSizes are the rows per statement, largest first; each size is one prepared statement. The largest is set by
+// what a statement may have of parameters (SQLite: 32,766) and was best among 16, 64, 128 and 256 in BenchmarkApply.
+var bulkSizes = [...]int{128, 16, 4, 1}
+
+func newBulk(head string, cols int, tail string) bulk {
+	return bulk{head: head, cols: cols, tail: tail}
+}
+
+func (b *bulk) add(vals ...any) { b.args = append(b.args, vals...) }
+
+func (b *bulk) flush(ctx context.Context, w *writer) error {
+	args := b.args
+	for i, n := range bulkSizes {
+		for len(args) >= n*b.cols {
+			if b.stmts[i] == nil {
+				st, err := w.prepare(ctx, b.head+" VALUES "+tuples(n, b.cols)+b.tail)
+				if err != nil {
+					return err
+				}
+				b.stmts[i] = st
+			}
+			if _, err := b.stmts[i].ExecContext(ctx, args[:n*b.cols]...); err != nil {
+				return fmt.Errorf("%s: %w", short(b.head), err)
+			}
+			args = args[n*b.cols:]
+		}
+	}
+	b.reset()
+	return nil
+}
+
+// reset forgets the rows; a transaction that failed has left some.
+func (b *bulk) reset() {
+	clear(b.args)
+	b.args = b.args[:0]
+}
+
+// tuples is "(?,?),(?,?)": rows of cols placeholders.
+func tuples(rows, cols int) string {
+	row := "(" + strings.Repeat("?,", cols-1) + "?)"
+	return strings.Repeat(row+",", rows-1) + row
+}
+
+// keyed runs query, which holds "VALUES %s", for any number of keys in as few statements as possible and calls scan
+// for each row. keys holds cols values a key, the first of which is the key's number for the caller; pads have -1.
+func keyed(ctx context.Context, q querier, query string, cols int, keys []any, scan func(*sql.Rows) error) error {
+	for len(keys) > 0 {
+		n := min(len(keys)/cols, keySizes[len(keySizes)-1])
+		size := n
+		for _, s := range keySizes {
+			if s >= n {
+				size = s
+				break
+			}
+		}
+		args := make([]any, size*cols)
+		copy(args, keys[:n*cols])
+		for i := n * cols; i < len(args); i++ {
+			args[i] = args[i%cols] // the types of a real key
+			if i%cols == 0 {
+				args[i] = int64(-1)
+			}
+		}
+		if err := eachRow(ctx, q, withKeys(query, size, cols), args, scan); err != nil {
+			return err
+		}
+		keys = keys[n*cols:]
+	}
+	return nil
+}
+
+// withKeys fills in the list of keys of a query for keyed.
+func withKeys(query string, keys, cols int) string {
+	return strings.Replace(query, "%s", tuples(keys, cols), 1)
+}
+
+// keySizes are the keys per statement of keyed.
+var keySizes = [...]int{1, 2, 4, 16, 64, 256}
+
+// querier is where a query runs: the writer's transaction, a reader's, or the pool.
+type querier interface {
+	query(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+func eachRow(ctx context.Context, q querier, query string, args []any, scan func(*sql.Rows) error) error {
+	rows, err := q.query(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return fmt.Errorf("%s: %w", short(query), err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("%s: %w", short(query), err)
+	}
+	return nil
+}
