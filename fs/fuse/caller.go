@@ -61,12 +61,13 @@ func (c *caller) who() store.Attribution {
 	return c.raw.opts.Resolver.Resolve(c.pid, c.yieldFn, c.Cancel)
 }
 
-// inGroup asks /proc, since the protocol carries one group only. Reading status takes no lock that the caller, who
-// waits for us, could hold.
+// inGroup asks /proc, since the protocol carries one group only. Reading status may drop the last reference to an
+// address space that has our files mapped, and so wait for us: never with the reader's role.
 func (c *caller) inGroup(gid uint32) bool {
 	if !c.asked {
 		c.groups, c.asked = c.groups[:0], true
 		if c.pid != 0 {
+			c.yield()
 			status, err := os.ReadFile("/proc/" + strconv.FormatUint(uint64(c.pid), 10) + "/status")
 			if err == nil {
 				c.groups = parseGroups(status, c.groups)

@@ -19,6 +19,10 @@ import (
 	"time"
 
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
+
+	"wsfs/fs"
+	"wsfs/store"
+	"wsfs/store/sqlite"
 )
 
 // The tests of mounts run the server in a child process: a process that uses a mount it serves itself can wait for
@@ -31,6 +35,10 @@ type serveConfig struct {
 	Options Options
 	// NoCache makes the kernel ask for attributes every time.
 	NoCache bool
+	// Store mounts a new workspace of this store directory and not the fake.
+	Store string
+	// Second mounts the workspace on one more directory.
+	Second string
 }
 
 func TestMain(m *testing.M) {
@@ -52,14 +60,21 @@ func serveChild(cfg string) error {
 	}
 	c.Options.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	raw := newFake(c.NoCache)
-	m, err := mountRaw(context.Background(), raw, c.Point, c.Options.withDefaults(), func(m *Mount) { raw.t = m.transport })
+	var m *Mount
+	var err error
+	end := func() error { return nil }
+	if c.Store != "" {
+		m, end, err = serveStore(&c)
+	} else {
+		m, err = mountRaw(context.Background(), raw, c.Point, c.Options.withDefaults(), func(m *Mount) { raw.t = m.transport })
+	}
 	if err != nil {
 		fmt.Printf("error %v\n", err)
 		return err
 	}
 	go func() {
 		err := m.Wait()
-		fmt.Printf("ended %v\n", err)
+		fmt.Printf("ended %v\n", errors.Join(err, end()))
 		os.Exit(0)
 	}()
 	fmt.Println("ready")
@@ -92,6 +107,31 @@ func serveChild(cfg string) error {
 		}
 	}
 	return sc.Err()
+}
+
+// serveStore mounts a workspace of a real store.
+func serveStore(c *serveConfig) (*Mount, func() error, error) {
+	ctx := context.Background()
+	if err := store.Init(ctx, c.Store, sqlite.Driver()); err != nil {
+		return nil, nil, err
+	}
+	st, err := store.Open(ctx, c.Store, sqlite.Driver(), store.Options{Log: c.Options.Log})
+	if err != nil {
+		return nil, nil, err
+	}
+	ws, err := fs.NewWorkspace(ctx, st, "w", "", store.Attribution{})
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := fs.Open(ctx, st, ws, fs.Options{Log: c.Options.Log})
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := New(ctx, f, c.Point, c.Options)
+	if err == nil && c.Second != "" {
+		_, err = New(ctx, f, c.Second, c.Options)
+	}
+	return m, func() error { return errors.Join(f.Close(), st.Close()) }, err
 }
 
 func errText(err error) string {
