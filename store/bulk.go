@@ -60,7 +60,7 @@ func tuples(rows, cols int) string {
 }
 
 // keyed runs query, which holds "VALUES %s", for any number of keys in as few statements as possible and calls scan
-// for each row. keys holds cols values a key, the first of which is the key's number for the caller; pads have -1.
+// for each row. keys holds cols values a key: its number for the caller, the timeline, and the rest; pads match nothing.
 func keyed(ctx context.Context, q querier, query string, cols int, keys []any, scan func(*sql.Rows) error) error {
 	for len(keys) > 0 {
 		n := min(len(keys)/cols, keySizes[len(keySizes)-1])
@@ -75,8 +75,8 @@ func keyed(ctx context.Context, q querier, query string, cols int, keys []any, s
 		copy(args, keys[:n*cols])
 		for i := n * cols; i < len(args); i++ {
 			args[i] = args[i%cols] // the types of a real key
-			if i%cols == 0 {
-				args[i] = int64(-1)
+			if i%cols == 1 {
+				args[i] = int64(-1) // a timeline that does not exist
 			}
 		}
 		if err := eachRow(ctx, q, withKeys(query, size, cols), args, scan); err != nil {

@@ -42,6 +42,7 @@ type Version struct {
 	Nlink    uint32 // directories: 2 + subdirectories; 0 after the last unlink
 	Rdev     uint32
 	Size     int64
+	Holes    int64 // bytes of Size that are known to be holes (not allocated), for st_blocks
 	Mtime    int64 // ns since the epoch
 	Ctime    int64 // ns since the epoch
 	Atime    int64 // ns since the epoch; equal to Mtime unless a program set it
