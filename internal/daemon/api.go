@@ -100,10 +100,11 @@ type Status struct {
 	Started      string  `json:"started"`
 	Version      string  `json:"version"`
 	Mounts       []Mount `json:"mounts"`
-	Ops          int64   `json:"ops"`           // changes since the start
-	Applied      int64   `json:"applied"`       // of these in the database
-	Durable      int64   `json:"durable"`       // of these safe from a power loss
-	PendingBytes int64   `json:"pending_bytes"` // of ops that the database does not have yet
+	Ops          int64   `json:"ops"`              // changes since the start
+	Applied      int64   `json:"applied"`          // of these in the database
+	Durable      int64   `json:"durable"`          // of these safe from a power loss
+	PendingBytes int64   `json:"pending_bytes"`    // of ops that the database does not have yet
+	Ending       bool    `json:"ending,omitempty"` // it lost its last mount and is about to end
 	Stalled      string  `json:"stalled,omitempty"`
 	LastError    string  `json:"last_error,omitempty"`
 }

@@ -229,6 +229,9 @@ func (d *Daemon) status() Status {
 	if d.o.Serve {
 		out.Socket = Path(SocketPath(d.o.Store))
 	}
+	d.mu.Lock()
+	out.Ending = d.ending
+	d.mu.Unlock()
 	if q.Stalled != nil {
 		out.Stalled = q.Stalled.Error()
 	}

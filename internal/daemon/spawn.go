@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // LogFile is where the daemon of the store in dir logs.
@@ -41,9 +43,17 @@ func Spawn(ctx context.Context, dir, exe string, args ...string) (int, error) {
 	}
 	defer log.Close()
 	cmd := exec.Command(exe, args...)
+	cmd.ExtraFiles = []*os.File{w}
+	if own, err := outside(exe); err != nil {
+		_ = w.Close()
+		return 0, fmt.Errorf("start the daemon: %w", err)
+	} else if own != nil {
+		defer own.Close()
+		cmd.ExtraFiles = append(cmd.ExtraFiles, own)
+		cmd.Path = fmt.Sprintf("/proc/self/fd/%d", ReadyFD+1)
+	}
 	cmd.Dir = "/" // it must not keep a file system busy, least of all one of its own
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.ExtraFiles = []*os.File{w}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	for _, kv := range os.Environ() {
 		// The daemon is nobody's session, whoever starts it.
@@ -80,6 +90,39 @@ func Spawn(ctx context.Context, dir, exe string, args ...string) (int, error) {
 		return 0, err
 	}
 	return pid, cmd.Process.Release()
+}
+
+// outside returns a copy of the program in memory if it lies on a mount of ours, else nil: a daemon whose own code has
+// to come through a mount that it serves would wait for itself at the first page that is not in memory.
+func outside(exe string) (*os.File, error) {
+	real, err := os.Readlink("/proc/self/exe")
+	if exe != "/proc/self/exe" || err != nil {
+		if real, err = filepath.EvalSymlinks(exe); err != nil {
+			return nil, err
+		}
+	}
+	mounts, err := Mounts()
+	if err != nil {
+		return nil, err
+	}
+	if m := MountOf(mounts, real); m == nil || !m.Ours() {
+		return nil, nil
+	}
+	src, err := os.Open(exe)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	fd, err := unix.MemfdCreate("wsfs", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("copy the program off the mount it is on: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "wsfs")
+	defer f.Close() // what is open for writing cannot be executed
+	if _, err := io.Copy(f, src); err != nil {
+		return nil, fmt.Errorf("copy the program off the mount it is on: %w", err)
+	}
+	return os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
 }
 
 // Report tells the starter on its pipe how the start went. w is closed.

@@ -175,3 +175,17 @@ func Plural(n int64, one string) string {
 	}
 	return Count(n) + " " + one + "s"
 }
+
+// Width is the number of columns that s takes; styles take none.
+func Width(s string) int {
+	n := 0
+	for s != "" {
+		plain, rest, styled := strings.Cut(s, "\x1b[")
+		n += runewidth.StringWidth(plain)
+		if !styled {
+			break
+		}
+		_, s, _ = strings.Cut(rest, "m")
+	}
+	return n
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"wsfs/internal/daemon"
+)
+
+// maxLog is the size at which the daemon's log is put aside when a daemon starts.
+const maxLog = 16 << 20
+
+// daemonCmd is what `wsfs mount` starts. It can be run by hand, or by an init system, to keep a store open.
+func (a *app) daemonCmd() *cobra.Command {
+	var started bool
+	cmd := &cobra.Command{
+		Use:    "daemon",
+		Short:  "Serve a store until SIGTERM",
+		Hidden: true,
+		Args:   noArgs,
+	}
+	cmd.Flags().BoolVar(&started, "started", false, "report on descriptor 3 and end after the last mount")
+	_ = cmd.Flags().MarkHidden("started") // it is there
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		report := func(error) {}
+		if started {
+			pipe := os.NewFile(daemon.ReadyFD, "starter")
+			report = func(err error) { daemon.Report(pipe, err) }
+		}
+		err := a.daemon(cmd.Context(), started, report)
+		if err != nil && started {
+			return &quietError{err} // the starter has said it
+		}
+		return err
+	}
+	return cmd
+}
+
+func (a *app) daemon(ctx context.Context, autoExit bool, report func(error)) error {
+	w, err := a.here()
+	if err == nil {
+		err = checkStore(w.store)
+	}
+	if err == nil {
+		err = daemon.Settle()
+	}
+	if err != nil {
+		report(err)
+		return err
+	}
+	reported := false
+	err = a.serve(ctx, w.store, autoExit, func(*daemon.Client) error {
+		reported = true
+		report(nil)
+		return nil
+	})
+	if !reported {
+		report(err)
+	}
+	return err
+}
+
+// serve runs the store's daemon in this process until ctx ends, or with autoExit until its last mount is gone. started
+// is called once the API answers.
+func (a *app) serve(ctx context.Context, dir string, autoExit bool, started func(*daemon.Client) error) error {
+	// A terminal that goes away must not take the mounts with it.
+	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+	logFile, err := openLog(dir)
+	if err != nil {
+		return err
+	}
+	defer logFile.Close()
+	o := a.options(dir)
+	o.Serve, o.AutoExit, o.LockWait = true, autoExit, lockPatience
+	o.Log = slog.New(slog.NewJSONHandler(logFile, nil))
+	d, err := daemon.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	err = d.Listen(ctx)
+	if err == nil {
+		o.Log.Info("daemon started", "pid", os.Getpid(), "version", o.Version, "store", dir)
+		var c *daemon.Client
+		if c, err = daemon.Dial(dir); err == nil && c == nil {
+			err = errors.New("serve the store: the socket does not answer")
+		}
+		if err == nil {
+			err = started(c)
+		}
+	}
+	if err == nil {
+		select {
+		case <-ctx.Done():
+			o.Log.Info("daemon was told to end")
+		case <-d.Done():
+		}
+	}
+	if cerr := d.Close(); err == nil {
+		err = cerr
+	}
+	o.Log.Info("daemon ended", "error", errorText(err))
+	return err
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func openLog(dir string) (*os.File, error) {
+	path := daemon.LogFile(dir)
+	if st, err := os.Stat(path); err == nil && st.Size() > maxLog {
+		_ = os.Rename(path, path+".1") // the log only grows longer then
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the daemon's log: %w", err)
+	}
+	return f, nil
+}

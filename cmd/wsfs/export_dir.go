@@ -1,0 +1,227 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"wsfs/store"
+	"wsfs/versions"
+)
+
+// treeWriter writes a tree into a directory. Everything is created relative to descriptors of directories that it made
+// itself, never through a path, so nothing that others put there meanwhile can lead it outside.
+type treeWriter struct {
+	e     *export
+	path  string
+	root  *os.Root
+	stack []*os.File // the directories from the target down to the current one
+	owner bool       // chown is possible
+	odd   map[string]bool
+}
+
+func openTree(target string) (*treeWriter, error) {
+	root, err := os.OpenRoot(target)
+	if err != nil {
+		return nil, err
+	}
+	top, err := root.Open(".")
+	if err != nil {
+		_ = root.Close()
+		return nil, err
+	}
+	return &treeWriter{path: target, root: root, stack: []*os.File{top}, owner: os.Geteuid() == 0, odd: map[string]bool{}}, nil
+}
+
+func (d *treeWriter) top() *os.File { return d.stack[0] }
+
+func (d *treeWriter) here() int { return int(d.stack[len(d.stack)-1].Fd()) }
+
+func (d *treeWriter) close() {
+	for _, f := range d.stack {
+		_ = f.Close() // read-only
+	}
+	_ = d.root.Close()
+}
+
+func (d *treeWriter) enter(n versions.Node) error {
+	if err := d.e.ctx.Err(); err != nil {
+		return err
+	}
+	d.e.count++
+	if n.Path == "" {
+		return nil
+	}
+	name := path.Base(n.Path)
+	var err error
+	switch {
+	case n.Linked:
+		err = d.root.Link(n.Link, n.Path)
+	case n.Version.IsDir():
+		err = d.mkdir(name)
+	case n.Version.Type() == syscall.S_IFREG:
+		err = d.file(name, n.Version)
+	case n.Version.Type() == syscall.S_IFLNK:
+		if err = unix.Symlinkat(n.Version.Target, d.here(), name); err == nil {
+			err = d.nameAttrs(name, n.Version)
+		}
+	default:
+		if err = unix.Mknodat(d.here(), name, n.Version.Mode&^0o7777|0o600, 0); err == nil {
+			err = d.nameAttrs(name, n.Version)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write %q: %w", n.Path, err)
+	}
+	return nil
+}
+
+func (d *treeWriter) mkdir(name string) error {
+	if err := unix.Mkdirat(d.here(), name, 0o700); err != nil {
+		return err
+	}
+	fd, err := unix.Openat(d.here(), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	d.stack = append(d.stack, os.NewFile(uintptr(fd), name))
+	return nil
+}
+
+// leave gives a directory its attributes, after its entries so that its times stay.
+func (d *treeWriter) leave(n versions.Node) error {
+	f := d.stack[len(d.stack)-1]
+	if err := d.fileAttrs(f, n.Version); err != nil {
+		return fmt.Errorf("write %q: %w", n.Path, err)
+	}
+	if n.Path == "" {
+		return nil
+	}
+	d.stack = d.stack[:len(d.stack)-1]
+	return f.Close()
+}
+
+func (d *treeWriter) file(name string, v *store.Version) (err error) {
+	fd, err := unix.Openat(d.here(), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer func() {
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	var w io.Writer = f
+	if v.Holes > 0 {
+		w = &sparseWriter{f: f}
+	}
+	n, err := copyAll(d.e.ctx, w, d.e.content(v))
+	d.e.bytes += n
+	if err != nil {
+		return err
+	}
+	if v.Holes > 0 {
+		if err := f.Truncate(v.Size); err != nil {
+			return err
+		}
+	}
+	return d.fileAttrs(f, v)
+}
+
+// sparseWriter leaves holes where whole blocks of zeros would be written.
+type sparseWriter struct{ f *os.File }
+
+func (s *sparseWriter) Write(p []byte) (int, error) {
+	const block = 4096
+	zeros := make([]byte, block)
+	for done := 0; done < len(p); {
+		n := min(block, len(p)-done)
+		piece := p[done : done+n]
+		var err error
+		if bytes.Equal(piece, zeros[:n]) {
+			_, err = s.f.Seek(int64(n), io.SeekCurrent)
+		} else {
+			_, err = s.f.Write(piece)
+		}
+		if err != nil {
+			return done, err
+		}
+		done += n
+	}
+	return len(p), nil
+}
+
+// fileAttrs sets what an open file or directory carries: the owner first, because chown clears set-user-id bits, and
+// the times last, because everything else changes them.
+func (d *treeWriter) fileAttrs(f *os.File, v *store.Version) error {
+	fd := int(f.Fd())
+	if d.owner {
+		if err := unix.Fchown(fd, int(v.UID), int(v.GID)); err != nil {
+			return err
+		}
+	}
+	for name, value := range v.Xattrs {
+		err := unix.Fsetxattr(fd, name, value, 0)
+		if errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.EPERM) {
+			d.skip(fmt.Sprintf("extended attribute %s: %v", name, err))
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("set extended attribute %s: %w", name, err)
+		}
+	}
+	if err := unix.Fchmod(fd, v.Mode&0o7777); err != nil {
+		return err
+	}
+	times := []unix.Timespec{unix.NsecToTimespec(v.Atime), unix.NsecToTimespec(v.Mtime)}
+	return unix.UtimesNanoAt(fd, "", times, unix.AT_EMPTY_PATH)
+}
+
+// nameAttrs sets what a symbolic link, a FIFO or a socket carries.
+func (d *treeWriter) nameAttrs(name string, v *store.Version) error {
+	if d.owner {
+		if err := unix.Fchownat(d.here(), name, int(v.UID), int(v.GID), unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return err
+		}
+	}
+	if v.Type() != syscall.S_IFLNK {
+		if err := unix.Fchmodat(d.here(), name, v.Mode&0o7777, 0); err != nil {
+			return err
+		}
+	}
+	if len(v.Xattrs) > 0 {
+		d.skip("extended attributes of symbolic links and special files")
+	}
+	times := []unix.Timespec{unix.NsecToTimespec(v.Atime), unix.NsecToTimespec(v.Mtime)}
+	return unix.UtimesNanoAt(d.here(), name, times, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// skip says once what the target cannot hold.
+func (d *treeWriter) skip(what string) {
+	if !d.odd[what] {
+		d.odd[what] = true
+		d.e.note("not exported: %s", what)
+	}
+}
+
+// undo removes what was written: the target itself if it was made for this.
+func (d *treeWriter) undo(all bool) error {
+	if all {
+		return os.RemoveAll(d.path)
+	}
+	if _, err := d.top().Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	names, err := d.top().Readdirnames(-1)
+	for _, name := range names {
+		err = errors.Join(err, d.root.RemoveAll(name))
+	}
+	return err
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"wsfs/internal/daemon"
+	"wsfs/internal/ui"
+	"wsfs/versions"
+)
+
+func (a *app) mountCmd() *cobra.Command {
+	var req daemon.MountRequest
+	var options []string
+	var foreground, create bool
+	cmd := &cobra.Command{
+		Use:   "mount WS MOUNTPOINT",
+		Short: "Mount a workspace",
+		Long: "Mounts workspace WS on the directory MOUNTPOINT. One daemon serves all mounts of a store; it is started by the\n" +
+			"first mount and ends after the last one.",
+		Args: cobra.ExactArgs(2),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		req.Workspace = args[0]
+		if strings.Contains(args[0], "@") {
+			return daemon.Fail(daemon.ExitUsage, "mount %s: only the present of a workspace can be mounted; `wsfs export %s DIR` writes out the past", args[0], args[0])
+		}
+		if err := versions.CheckWorkspaceName(req.Workspace); err != nil {
+			return &daemon.Error{Exit: daemon.ExitUsage, Err: err}
+		}
+		if err := mountOptions(&req, options); err != nil {
+			return err
+		}
+		mounts, err := daemon.Mounts()
+		if err != nil {
+			return err
+		}
+		point, err := a.realPath(mounts, args[1])
+		if err != nil {
+			return err
+		}
+		req.Mountpoint = daemon.Path(point)
+		w, err := a.here()
+		if err != nil {
+			return err
+		}
+		if err := checkStore(w.store); err != nil {
+			return err
+		}
+		if foreground {
+			return a.mountHere(cmd.Context(), w.store, req, create)
+		}
+		return a.mountThere(cmd.Context(), w.store, req, create)
+	}
+	f := cmd.Flags()
+	f.BoolVar(&req.ReadOnly, "read-only", false, "nobody may change anything through this mount")
+	f.StringVar(&req.Session, "session", "", "session of processes that have no WSFS_SESSION of their own")
+	f.StringSliceVarP(&options, "options", "o", nil, "mount options: allow_other, ro, rw, suid, dev, exec, noexec, nonempty")
+	f.BoolVar(&foreground, "foreground", false, "serve in this process, until it is interrupted or the mount is gone")
+	f.BoolVar(&create, "create", false, "make an empty workspace if there is none of that name")
+	f.StringVar(&req.Transport, "transport", "", "own or stock")
+	_ = f.MarkHidden("transport") // it is there
+	return cmd
+}
+
+// mountOptions reads what mount(8) would pass behind -o.
+func mountOptions(req *daemon.MountRequest, options []string) error {
+	for _, o := range options {
+		switch o {
+		case "allow_other":
+			req.AllowOther = true
+		case "ro":
+			req.ReadOnly = true
+		case "rw":
+			req.ReadOnly = false
+		case "suid":
+			req.Suid = true
+		case "nosuid":
+			req.Suid = false
+		case "dev":
+			req.Dev = true
+		case "nodev":
+			req.Dev = false
+		case "noexec":
+			req.NoExec = true
+		case "exec":
+			req.NoExec = false
+		case "nonempty":
+			req.NonEmpty = true
+		case "default_permissions", "auto", "noauto", "_netdev", "":
+			// Always on, or the business of whoever reads fstab.
+		default:
+			return daemon.Fail(daemon.ExitUsage, "mount option %q is not known; there are allow_other, ro, rw, suid, nosuid, dev, nodev, exec, noexec, nonempty", o)
+		}
+	}
+	switch req.Transport {
+	case "", "own", "stock":
+		return nil
+	}
+	return daemon.Fail(daemon.ExitUsage, "transport %q is not known; there are own and stock", req.Transport)
+}
+
+// mountThere mounts through the store's daemon, which it starts if there is none.
+func (a *app) mountThere(ctx context.Context, dir string, req daemon.MountRequest, create bool) error {
+	for deadline := time.Now().Add(lockPatience); ; {
+		c, err := daemon.Dial(dir)
+		if err != nil {
+			return err
+		}
+		if c == nil {
+			err = a.startDaemon(ctx, dir)
+			if err != nil {
+				// Another command may have started one in the same moment.
+				if c, _ = daemon.Dial(dir); c == nil {
+					return err
+				}
+			}
+			if c, err = daemon.Dial(dir); c == nil && err == nil {
+				err = fmt.Errorf("mount %s on %s: the daemon ended right after its start; the end of %s may say why", req.Workspace, req.Mountpoint, daemon.LogFile(dir))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		m, err := a.askMount(ctx, c, req, create)
+		var gone *daemon.GoneError
+		if (errors.As(err, &gone) || errors.Is(err, syscall.EAGAIN)) && time.Now().Before(deadline) {
+			time.Sleep(20 * time.Millisecond) // it was just ending
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.out.Writer(), "%s is mounted on %s\n", m.Workspace, ui.Name(string(m.Mountpoint)))
+		return nil
+	}
+}
+
+func (a *app) askMount(ctx context.Context, c *daemon.Client, req daemon.MountRequest, create bool) (daemon.Mount, error) {
+	if create {
+		if err := c.CreateWorkspace(ctx, req.Workspace); err != nil && !errors.Is(err, syscall.EEXIST) {
+			return daemon.Mount{}, err
+		}
+	}
+	return c.Mount(ctx, req)
+}
+
+func (a *app) startDaemon(ctx context.Context, dir string) error {
+	exe := a.exe
+	if path, err := os.Executable(); err == nil {
+		if _, err := os.Stat(path); err == nil {
+			exe = path // ps shows a name instead of "exe"
+		}
+	}
+	_, err := daemon.Spawn(ctx, dir, exe, "daemon", "--store", dir, "--started")
+	return err
+}
+
+// mountHere serves the mount in this process. If a daemon runs already it does the work, and this process stays for as
+// long as the mount does.
+func (a *app) mountHere(ctx context.Context, dir string, req daemon.MountRequest, create bool) error {
+	c, err := daemon.Dial(dir)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		return a.serve(ctx, dir, true, func(c *daemon.Client) error {
+			m, err := a.askMount(ctx, c, req, create)
+			if err == nil {
+				a.note("%s is mounted on %s; interrupt to unmount", m.Workspace, ui.Name(string(m.Mountpoint)))
+			}
+			return err
+		})
+	}
+	m, err := a.askMount(ctx, c, req, create)
+	if err != nil {
+		return err
+	}
+	a.note("%s is mounted on %s by the daemon that runs already; interrupt to unmount", m.Workspace, ui.Name(string(m.Mountpoint)))
+	for {
+		select {
+		case <-ctx.Done():
+			_, err := c.Unmount(context.WithoutCancel(ctx), string(req.Mountpoint), false)
+			return err
+		case <-time.After(time.Second):
+		}
+		mounts, err := daemon.Mounts()
+		if err != nil {
+			return err
+		}
+		if m := daemon.MountAt(mounts, string(req.Mountpoint)); m == nil || !m.Ours() {
+			return nil
+		}
+	}
+}
