@@ -1,0 +1,233 @@
+package fstest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/posixtest"
+
+	"wsfs/fs/fstest"
+)
+
+// posixArea is go-fuse's own suite, run as one more area.
+const posixArea = "posixtest"
+
+// TestDir runs the suite on the directory of -dir. The other tests start it in a process of its own.
+func TestDir(t *testing.T) {
+	if *opt.dir == "" {
+		t.Skipf("no -dir: this test is for trying a directory by hand and for children of the others")
+	}
+	areas := append(fstest.Areas(), posixArea)
+	if *opt.areas != "" {
+		areas = strings.Split(*opt.areas, ",")
+	}
+	if slices.Contains(areas, posixArea) {
+		t.Run(posixArea, func(t *testing.T) { runPosixtest(t, *opt.dir, *opt.plain) })
+		areas = slices.DeleteFunc(slices.Clone(areas), func(a string) bool { return a == posixArea })
+	}
+	if len(areas) > 0 {
+		o := fstest.Options{Areas: areas, BigDir: 20_000, NoDevices: !*opt.plain}
+		fstest.Run(t, *opt.dir, o)
+	}
+}
+
+func runPosixtest(t *testing.T, dir string, plain bool) {
+	for _, name := range sortedKeys(posixtest.All) {
+		t.Run(name, func(t *testing.T) {
+			switch {
+			case name == "FcntlFlockLocksFile":
+				t.Skipf("it wants two F_SETLK locks of one process to conflict; fcntl(2) says they do not, and on ext4 they do not")
+			case name == "OpenSymlinkRace" && plain:
+				t.Skipf("it wants the directory to be on another device than /etc")
+			}
+			sub, err := os.MkdirTemp(dir, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer os.RemoveAll(sub)
+			posixtest.All[name](t, sub)
+		})
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// TestPosixtestPlain asks of go-fuse's suite, too, whether it is right.
+func TestPosixtestPlain(t *testing.T) {
+	runPosixtest(t, t.TempDir(), true)
+}
+
+// TestMount runs every area on a real mount, each in a child process with a deadline: one that hangs costs that area a
+// failure, and the next one gets a mount that works.
+func TestMount(t *testing.T) {
+	w, dir := newMount(t)
+	for _, area := range append(fstest.Areas(), posixArea) {
+		t.Run(area, func(t *testing.T) {
+			if out, err := child(3*time.Minute, "-test.run=^TestDir$", "-dir="+dir, "-areas="+area); err != nil {
+				t.Errorf("area %s: %v\n%s", area, err, failures(out))
+				if errors.Is(err, context.DeadlineExceeded) {
+					w.dump()
+				}
+			} else {
+				t.Logf("%s", skips(out))
+			}
+			if !alive(dir) {
+				t.Errorf("the mount is dead after area %s%s", area, w.logTail())
+				w.kill()
+				tear(dir)
+				w.remount("main", dir)
+			}
+		})
+	}
+}
+
+// alive asks for the mount's root with a deadline.
+func alive(dir string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return exec.CommandContext(ctx, "ls", "-A", dir).Run() == nil
+}
+
+// child runs this binary again and returns its output. It never waits longer than the deadline, whatever state the
+// child's threads are in.
+func child(deadline time.Duration, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	return runChild(ctx, exec.CommandContext(ctx, "/proc/self/exe", childArgs(args)...))
+}
+
+func childArgs(args []string) []string {
+	return append([]string{"-test.v", "-test.timeout=30m", "-fork", "-wsfs=" + *opt.wsfs}, args...)
+}
+
+func runChild(ctx context.Context, cmd *exec.Cmd) (string, error) {
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // it prints its stacks
+	cmd.WaitDelay = 3 * time.Second                                          // then SIGKILL, and its pipes are closed
+	err := cmd.Start()
+	if err != nil {
+		return "", err
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	select {
+	case err = <-done:
+	case <-time.After(time.Until(deadlineOf(ctx)) + 10*time.Second):
+		// Not even SIGKILL helped: a thread is stuck in the kernel. Its output is lost with it.
+		return "(the child cannot be killed)", context.DeadlineExceeded
+	}
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return out.String(), err
+}
+
+func deadlineOf(ctx context.Context) time.Time {
+	d, _ := ctx.Deadline()
+	return d
+}
+
+// failures is what a person needs of the output of a run that failed: the messages of failed tests, without the rest.
+func failures(out string) string {
+	var keep []string
+	var block []string
+	for _, line := range strings.Split(out, "\n") {
+		trimmed := strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(trimmed, "=== RUN"):
+			block = nil
+		case strings.HasPrefix(trimmed, "--- FAIL"):
+			keep = append(append(keep, line), block...)
+			block = nil
+		case strings.HasPrefix(trimmed, "--- PASS"), strings.HasPrefix(trimmed, "=== "):
+			block = nil
+		default:
+			block = append(block, line)
+		}
+	}
+	keep = append(keep, block...)
+	if s := strings.Join(keep, "\n"); len(s) < 60_000 {
+		return s
+	}
+	return strings.Join(keep, "\n")[:60_000] + "\n(cut)"
+}
+
+// skips lists the tests that were skipped, with their reasons.
+func skips(out string) string {
+	var keep []string
+	lines := strings.Split(out, "\n")
+	for i, line := range lines {
+		if strings.Contains(line, "--- SKIP") && i > 0 {
+			keep = append(keep, strings.TrimSpace(line)+" "+strings.TrimSpace(lines[i-1]))
+		}
+	}
+	return strings.Join(keep, "\n")
+}
+
+// TestMountAsUser runs the tests of mounts as an ordinary user. A private device node makes that possible where
+// /dev/fuse belongs to root alone.
+func TestMountAsUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skipf("runs as root only: it makes a device node and becomes somebody else; TestMount has run as you")
+	}
+	if *opt.fork {
+		t.Skipf("already the child of another run")
+	}
+	const uid = "65534"
+	dir, err := os.MkdirTemp("", "wsfs-user")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chown(dir, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	self := filepath.Join(dir, "fstest.test")
+	copyFile(t, "/proc/self/exe", self)
+	script := `set -e
+		mount --make-rprivate /
+		mknod -m 666 "$1/fusedev" c 10 229
+		mount --bind "$1/fusedev" /dev/fuse
+		cd "$1"; shift
+		exec setpriv --reuid=` + uid + ` --regid=` + uid + ` --clear-groups "$@"`
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer cancel()
+	args := append([]string{"--mount", "bash", "-c", script, "bash", dir, self}, childArgs([]string{"-test.run=^(TestMount|TestUser.*)$"})...)
+	cmd := exec.CommandContext(ctx, "unshare", args...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
+	out, err := runChild(ctx, cmd)
+	if err != nil {
+		t.Errorf("as user %s: %v\n%s", uid, err, failures(out))
+	}
+	if !strings.Contains(out, "--- PASS: TestMount") && err == nil {
+		t.Errorf("as user %s nothing was tested:\n%s", uid, out)
+	}
+}
+
+func copyFile(t testing.TB, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
