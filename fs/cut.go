@@ -42,7 +42,7 @@ func (f *FS) cut(c *Call, n *node, fl *file, by *Handle) error {
 	if changed {
 		var err error
 		if parts, err = fl.stage(f, c); err != nil {
-			return fmt.Errorf("make a version of %q: %w", n.label(), err)
+			return fmt.Errorf("make a version of %q: %w", f.label(n), err)
 		}
 		content = blob.Content{}
 		if len(parts) > 0 {
@@ -50,7 +50,7 @@ func (f *FS) cut(c *Call, n *node, fl *file, by *Handle) error {
 		}
 		if holes, err = fl.countHoles(f, content); err != nil {
 			f.blobs.Applied(parts)
-			return fmt.Errorf("make a version of %q: %w", n.label(), err)
+			return fmt.Errorf("make a version of %q: %w", f.label(n), err)
 		}
 	}
 	f.mu.Lock()
@@ -75,7 +75,7 @@ func (f *FS) cut(c *Call, n *node, fl *file, by *Handle) error {
 		n.dirtySince = since
 		f.mu.Unlock()
 		f.blobs.Applied(parts)
-		return fmt.Errorf("make a version of %q: %w", n.label(), err)
+		return fmt.Errorf("make a version of %q: %w", f.label(n), err)
 	}
 	if !ch.op.Amend {
 		n.draft = draft{by: by, id: n.v.ID, at: ch.now}
@@ -186,7 +186,7 @@ func (f *FS) settleName(c *Call, parent store.Ino, name string) error {
 	if err != nil {
 		return err
 	}
-	return f.settle(c, n.v.Ino)
+	return f.settle(c, n.ino)
 }
 
 // cutDirty makes versions of the dirty files that want it and returns every error joined; the rest is still done.

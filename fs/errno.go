@@ -32,7 +32,7 @@ func nameErr(op, name string, errno syscall.Errno) error {
 }
 
 func inoErr(op string, n *node, errno syscall.Errno) error {
-	return &opError{op: op, name: n.label(), errno: errno}
+	return &opError{op: op, name: fmt.Sprintf("inode %d", n.ino), errno: errno}
 }
 
 // opError defers formatting: most of these errors are answers such as ENOENT that nobody prints.

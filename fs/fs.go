@@ -113,7 +113,8 @@ func Open(ctx context.Context, st *store.Store, ws *store.Workspace, o Options) 
 	if err != nil {
 		return nil, fmt.Errorf("open workspace %q: its root directory cannot be read (run `wsfs check`): %w", ws.Name, err)
 	}
-	n := &node{v: *root, lookups: 1}
+	n := newNode(*root)
+	n.lookups = 1
 	f.nodes[store.RootIno] = n
 	if o.ReadOnly {
 		return f, nil

@@ -195,7 +195,7 @@ func (w *world) is(got error, want syscall.Errno) {
 func (w *world) versions(path string) int {
 	w.t.Helper()
 	ino := w.walk(path).Ino
-	w.must(w.fs.Sync(context.Background()))
+	w.must(w.st.Apply(context.Background(), w.st.Last()))
 	view, err := w.st.ViewAt(context.Background(), w.ws.Timeline, store.MaxSeq)
 	w.must(err)
 	n := 0

@@ -20,7 +20,7 @@ type Handle struct {
 }
 
 // Ino is the inode behind the handle.
-func (h *Handle) Ino() store.Ino { return h.n.v.Ino }
+func (h *Handle) Ino() store.Ino { return h.n.ino }
 
 // KeepCache reports whether the kernel may keep the pages it has of the inode. It may: what changes behind its back
 // is told to it.
@@ -42,13 +42,16 @@ func (f *FS) Open(c *Call, ino store.Ino, flags uint32) (*Handle, error) {
 	if err == nil && n.isDir() {
 		err = inoErr("open", n, syscall.EISDIR)
 	}
+	if err == nil && n.v.Mode&syscall.S_IFMT == syscall.S_IFLNK {
+		err = inoErr("open", n, syscall.ELOOP)
+	}
 	if err != nil {
 		f.mu.Unlock()
 		return nil, err
 	}
 	h := f.newHandle(c, n, flags, who)
 	f.mu.Unlock()
-	if flags&oTrunc != 0 && n.isReg() {
+	if flags&oTrunc != 0 && h.file != nil {
 		if err := f.truncateOpen(c, h); err != nil {
 			h.Release(c, 0)
 			return nil, err
@@ -107,7 +110,7 @@ func (f *FS) soil(c *Call, h *Handle, fl *file, now int64, who store.Attribution
 	}
 	fl.who, fl.by = who, h
 	fl.written = fl.written || written
-	f.announceInode(c, h.n.v.Ino)
+	f.announceInode(c, h.n.ino)
 }
 
 // cutForeign makes a version of what another session or command has in the buffer. fl.mu is held.
@@ -139,9 +142,9 @@ func (f *FS) Create(c *Call, parent store.Ino, name string, mode, flags uint32) 
 	n := f.newNode(c, p, syscall.S_IFREG|mode&0o7777, now)
 	n.fresh, n.parent, n.name, n.replaced = true, parent, name, p.dir.ghosts[name]
 	n.dirtySince = now
-	f.nodes[n.v.Ino] = n
+	f.nodes[n.ino] = n
 	f.dirty[n] = struct{}{}
-	p.dir.set(name, n.v.Ino, syscall.S_IFREG)
+	p.dir.set(name, n.ino, syscall.S_IFREG)
 	p.dir.fresh++
 	p.v.Mtime, p.v.Ctime = now, now
 	f.dirTimes[p] = struct{}{}
@@ -185,7 +188,7 @@ func (f *FS) Tmpfile(c *Call, parent store.Ino, mode, flags uint32) (Attr, *Hand
 	now := f.now().UnixNano()
 	n := f.newNode(c, p, syscall.S_IFREG|mode&0o7777, now)
 	n.fresh, n.gone, n.v.Nlink, n.dirtySince = true, true, 0, now
-	f.nodes[n.v.Ino] = n
+	f.nodes[n.ino] = n
 	h := f.newHandle(c, n, flags, who)
 	fl := n.content()
 	fl.who, fl.by = who, h
@@ -212,7 +215,7 @@ func (f *FS) linkFresh(c *Call, n *node, parent store.Ino, name string, who stor
 	now := f.now().UnixNano()
 	n.gone, n.v.Nlink, n.v.Ctime = false, 1, now
 	n.parent, n.name, n.replaced = parent, name, p.dir.ghosts[name]
-	p.dir.set(name, n.v.Ino, syscall.S_IFREG)
+	p.dir.set(name, n.ino, syscall.S_IFREG)
 	p.dir.fresh++
 	p.v.Mtime, p.v.Ctime = now, now
 	fl.who = who
@@ -253,7 +256,7 @@ func (f *FS) unlinkFresh(p, n *node, name string) {
 // mapping, a truncation) becomes a version here.
 func (h *Handle) Release(c *Call, _ uint64) {
 	f, n := h.f, h.n
-	f.locks.dropHandle(n.v.Ino, h)
+	f.locks.dropHandle(n.ino, h)
 	f.mu.Lock()
 	fl := n.file
 	if fl == nil {
@@ -310,7 +313,7 @@ func (f *FS) leaveFile(n *node, fl *file) {
 // makes none, because `echo x > f` closes a duplicate before it writes.
 func (h *Handle) Flush(c *Call, owner uint64) error {
 	f, n, fl := h.f, h.n, h.file
-	f.locks.dropOwner(n.v.Ino, owner)
+	f.locks.dropOwner(n.ino, owner)
 	if fl == nil {
 		return nil
 	}

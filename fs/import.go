@@ -312,7 +312,7 @@ func (im *importer) claim(h *hostFile, have *node) *node {
 	}
 	n := have
 	if n == nil || im.taken[n] || n.v.Mode&syscall.S_IFMT != h.st.Mode&syscall.S_IFMT || !linked && !n.isDir() && n.v.Nlink > 1 {
-		n = &node{v: store.Version{Ino: im.f.st.NewIno(), Mode: h.st.Mode, Ctime: im.ch.now}}
+		n = newNode(store.Version{Ino: im.f.st.NewIno(), Mode: h.st.Mode, Ctime: im.ch.now})
 		if h.isDir() {
 			n.dir = newDir()
 		}

@@ -23,7 +23,7 @@ func (h *Handle) ReadAt(c *Call, p []byte, off int64) (int, error) {
 		}
 		p = p[:min(int64(len(p)), content.Size-off)]
 		if err := f.readContent(c, content, p, off); err != nil {
-			return 0, fmt.Errorf("read %q: %w", n.label(), err)
+			return 0, fmt.Errorf("read %q: %w", f.label(n), err)
 		}
 		return len(p), nil
 	}
@@ -62,7 +62,7 @@ func (h *Handle) put(c *Call, p []byte, off int64, killPriv, atEnd bool) (int, e
 		off = fl.size
 	}
 	if err := fl.write(f, c, p, off); err != nil {
-		return 0, fmt.Errorf("write %q: %w", n.label(), err)
+		return 0, fmt.Errorf("write %q: %w", f.label(n), err)
 	}
 	f.mu.Lock()
 	fl.changed = true

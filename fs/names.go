@@ -84,10 +84,10 @@ func (f *FS) newEntry(c *Call, op string, parent store.Ino, name string) (*node,
 
 // newNode is an inode that nothing names yet, with owner and setgid as mkdir(2) and open(2) inherit them.
 func (f *FS) newNode(c *Call, p *node, mode uint32, now int64) *node {
-	n := &node{v: store.Version{
+	n := newNode(store.Version{
 		Ino: f.st.NewIno(), Mode: mode, UID: c.UID, GID: c.GID, Nlink: 1,
 		Mtime: now, Ctime: now, Atime: now,
-	}}
+	})
 	if p.v.Mode&syscall.S_ISGID != 0 {
 		n.v.GID = p.v.GID
 		if mode&syscall.S_IFMT == syscall.S_IFDIR {

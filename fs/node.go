@@ -9,8 +9,10 @@ import (
 	"wsfs/store"
 )
 
-// node is one inode in memory. All fields are guarded by FS.mu; file is set under it and has a lock of its own inside.
+// node is one inode in memory. All fields but ino, which never changes, are guarded by FS.mu; file is set under it and
+// has a lock of its own inside.
 type node struct {
+	ino     store.Ino
 	v       store.Version // as programs see it: size and times include what no version has yet
 	lookups uint64        // references of the kernel, over all mounts
 	opens   int32         // open handles
@@ -31,12 +33,17 @@ type node struct {
 func (n *node) isDir() bool { return n.v.Mode&syscall.S_IFMT == syscall.S_IFDIR }
 func (n *node) isReg() bool { return n.v.Mode&syscall.S_IFMT == syscall.S_IFREG }
 
-func (n *node) label() string {
+// label names a node in errors that people read.
+func (f *FS) label(n *node) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if n.name != "" {
 		return n.name
 	}
-	return fmt.Sprintf("inode %d", n.v.Ino)
+	return fmt.Sprintf("inode %d", n.ino)
 }
+
+func newNode(v store.Version) *node { return &node{ino: v.Ino, v: v} }
 
 // attr is the node's stat(2).
 func (n *node) attr() Attr {
@@ -76,7 +83,7 @@ func (f *FS) node(c *Call, ino store.Ino) (*node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("inode %d: %w", ino, err)
 	}
-	n := &node{v: *v}
+	n := newNode(*v)
 	f.nodes[ino] = n
 	return n, nil
 }
@@ -129,14 +136,14 @@ func (f *FS) load(c *Call, n *node) error {
 	n.loading = nil
 	if err != nil {
 		f.log.Error("load a directory", "inode", ino, "error", err)
-		return fmt.Errorf("load directory %q: %w", n.label(), err)
+		return fmt.Errorf("load directory %d: %w", ino, err)
 	}
 	for _, v := range versions {
 		if v == nil {
 			continue
 		}
 		if f.nodes[v.Ino] == nil {
-			f.nodes[v.Ino] = &node{v: *v}
+			f.nodes[v.Ino] = newNode(*v)
 		}
 	}
 	for _, e := range d.byName {

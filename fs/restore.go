@@ -214,8 +214,10 @@ func (r *restorer) bind(p *node, old *past) *node {
 		if r.f.nodes[ino] != nil || old.v.IsDir() || !r.removed[ino] {
 			ino = r.f.st.NewIno()
 		}
-		n = &node{v: old.v, replaced: old.v.ID}
-		n.v.Ino, n.v.Nlink = ino, 0
+		v := old.v
+		v.Ino, v.Nlink = ino, 0
+		n = newNode(v)
+		n.replaced = old.v.ID
 		if old.v.IsDir() {
 			n.dir = newDir()
 		}

@@ -116,7 +116,8 @@ func (m *monkey) name() string { return fmt.Sprintf("n%d", m.r.Intn(12)) }
 func (m *monkey) step() error {
 	err := m.act()
 	switch fs.Errno(err) {
-	case 0, syscall.ENOENT, syscall.EEXIST, syscall.ENOTDIR, syscall.EISDIR, syscall.ENOTEMPTY, syscall.EINVAL, syscall.EPERM:
+	case 0, syscall.ENOENT, syscall.EEXIST, syscall.ENOTDIR, syscall.EISDIR, syscall.ENOTEMPTY, syscall.EINVAL, syscall.EPERM,
+		syscall.ELOOP:
 		return nil
 	}
 	return err
