@@ -117,10 +117,11 @@ func (c *fakeContents) Restage(blob.Staged) {
 
 func (c *fakeContents) Sync() error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.syncs++
-	if c.sync != nil {
-		return c.sync()
+	hook := c.sync
+	c.mu.Unlock()
+	if hook != nil {
+		return hook()
 	}
 	return nil
 }
@@ -162,6 +163,13 @@ func tryPipe(t testing.TB, dir string, db *fakeDB, o pipelineOptions) (*testPipe
 	tp.brk = newBreaker(nil)
 	p, err := openPipeline(context.Background(), dir, db, tp.cs, tp.brk, o)
 	tp.pipeline = p
+	if err == nil {
+		t.Cleanup(func() { // before the directory goes
+			_ = tp.brk.trip(errors.New("test is over"))
+			<-p.done
+			p.j.preparers.Wait()
+		})
+	}
 	return tp, err
 }
 

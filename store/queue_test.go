@@ -1,0 +1,486 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// within fails the test if f hangs. It measures nothing.
+func within(t testing.TB, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("%s hangs", what)
+	}
+}
+
+func TestStates(t *testing.T) {
+	db := newFakeDB()
+	p := startPipe(t, t.TempDir(), db, never())
+	slot := p.mustPut(1, 10)
+	if slot != 1 || p.last.Load() != 1 {
+		t.Fatalf("slot %d, last %d", slot, p.last.Load())
+	}
+	if s := p.stats(); s.Written != 0 || s.Durable != 0 || s.Applied != 0 || s.PendingBytes == 0 {
+		t.Fatalf("after append: %+v", s)
+	}
+	p.mustWait(slot)
+	if s := p.stats(); s.Written != 1 || s.Durable != 0 || s.Flushes != 1 {
+		t.Fatalf("after wait: %+v", s)
+	}
+	if err := p.sync(slot); err != nil {
+		t.Fatal(err)
+	}
+	if s := p.stats(); s.Durable != 1 || s.Applied != 0 || s.Syncs != 1 || p.cs.syncs != 1 {
+		t.Fatalf("after sync: %+v, contents synced %d times", s, p.cs.syncs)
+	}
+	if err := p.apply(context.Background(), slot); err != nil {
+		t.Fatal(err)
+	}
+	if s := p.stats(); s.Applied != 1 || s.Groups != 1 || s.PendingBytes != 0 || s.Syncs != 1 {
+		t.Fatalf("after apply: %+v", s)
+	}
+	for _, err := range []error{p.wait(2), p.sync(2), p.apply(context.Background(), 2)} {
+		if !errors.Is(err, syscall.EINVAL) {
+			t.Fatalf("slot that does not exist: %v", err)
+		}
+	}
+	p.stopClean()
+	if _, err := p.append(numbered(2, 0)); !errors.Is(err, ErrClosed) {
+		t.Fatalf("append after close: %v", err)
+	}
+}
+
+// The order of things that a power cut relies on: contents before journal before rows.
+func TestOrderOfSyncs(t *testing.T) {
+	db := newFakeDB()
+	p := startPipe(t, t.TempDir(), db, quick())
+	var settled, synced bool
+	p.cs.settle = func() error { settled, synced = true, false; return nil }
+	p.cs.sync = func() error { synced = true; return nil }
+	db.before = func(g *group) error {
+		if !settled || !synced || p.j.durable.Load() < g.applied {
+			return fmt.Errorf("settled %v, synced %v, journal durable up to %d of %d", settled, synced, p.j.durable.Load(), g.applied)
+		}
+		return nil
+	}
+	for i := range 50 {
+		slot := p.mustPut(int64(i+1), 100)
+		if i%5 == 0 {
+			if err := p.apply(context.Background(), slot); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p.stopClean()
+	wantSeqs(t, db, 50)
+}
+
+func TestGroups(t *testing.T) {
+	for _, size := range []int{1, 32, 1024} {
+		db := newFakeDB()
+		o := quick()
+		o.groupOps = size
+		p := startPipe(t, t.TempDir(), db, o)
+		for i := range 300 {
+			p.mustPut(int64(i+1), 50)
+		}
+		p.stopClean()
+		wantSeqs(t, db, 300)
+		for _, n := range db.groups {
+			if n > size {
+				t.Fatalf("a group of %d, the most is %d", n, size)
+			}
+		}
+	}
+}
+
+// A group is also bounded in bytes.
+func TestGroupBytes(t *testing.T) {
+	db := newFakeDB()
+	o := never()
+	o.groupBytes = 10_000
+	p := startPipe(t, t.TempDir(), db, o)
+	for i := range 50 {
+		p.mustPut(int64(i+1), 1000+i/49*20_000)
+	}
+	p.stopClean()
+	wantSeqs(t, db, 50)
+	if len(db.groups) < 6 {
+		t.Fatalf("groups %v", db.groups)
+	}
+}
+
+// Whoever waits for the database does not wait for the group to fill.
+func TestApplyIsImmediate(t *testing.T) {
+	db := newFakeDB()
+	p := startPipe(t, t.TempDir(), db, never())
+	within(t, "apply", func() {
+		for i := range 20 {
+			if err := p.apply(context.Background(), p.mustPut(int64(i+1), 10)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	block := make(chan struct{})
+	db.before = func(*group) error { <-block; return nil }
+	if err := p.apply(ctx, p.mustPut(21, 1)); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v", err)
+	}
+	close(block)
+	p.stopClean()
+}
+
+// Ops that nobody waits for are written and applied all the same.
+func TestNobodyWaits(t *testing.T) {
+	db := newFakeDB()
+	p := startPipe(t, t.TempDir(), db, quick())
+	p.mustPut(1, 10)
+	within(t, "the applier", func() {
+		for p.applied.Load() < 1 {
+			time.Sleep(time.Millisecond)
+		}
+	})
+	p.stopClean()
+}
+
+func TestConcurrent(t *testing.T) {
+	dir := t.TempDir()
+	db := newFakeDB()
+	o := quick()
+	o.groupOps = 64
+	p := startPipe(t, dir, db, o)
+	var next atomic.Int64
+	var order sync.Mutex // as fs holds its lock over Append
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 200 {
+				order.Lock()
+				slot, err := p.put(next.Add(1), 10+i*g)
+				order.Unlock()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				switch (i + g) % 7 {
+				case 0:
+					err = p.sync(slot)
+				case 1:
+					err = p.apply(context.Background(), slot)
+				default:
+					err = p.wait(slot)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				p.stats()
+			}
+		})
+	}
+	within(t, "the load", wg.Wait)
+	p.stopClean()
+	wantSeqs(t, db, 1600)
+}
+
+// Many who wait share one write and one flush.
+func TestSharedSync(t *testing.T) {
+	p := startPipe(t, t.TempDir(), newFakeDB(), never())
+	const n = 64
+	first := make(chan struct{}) // the first round stands still until all have come
+	var came atomic.Int64
+	var once sync.Once
+	p.cs.sync = func() error { once.Do(func() { <-first }); return nil }
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			slot, err := p.put(int64(i), 10)
+			if err != nil {
+				t.Error(err)
+			}
+			if came.Add(1) == n {
+				close(first)
+			}
+			if err := p.sync(slot); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	within(t, "sync", wg.Wait)
+	if s := p.stats(); s.Syncs > n/2 || s.Flushes > n {
+		t.Fatalf("%d rounds and %d writes for %d callers", s.Syncs, s.Flushes, n)
+	}
+	p.stopClean()
+}
+
+func TestBackPressure(t *testing.T) {
+	db := newFakeDB()
+	open := make(chan struct{})
+	db.before = func(*group) error { <-open; return nil }
+	o := quick()
+	o.maxPending = 50_000
+	p := startPipe(t, t.TempDir(), db, o)
+	var slot Slot
+	for i := range 100 {
+		slot = p.mustPut(int64(i+1), 1000) // never blocks
+	}
+	released := make(chan error, 1)
+	go func() { released <- p.wait(slot) }()
+	select {
+	case err := <-released:
+		t.Fatalf("wait did not brake: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(open)
+	within(t, "wait", func() {
+		if err := <-released; err != nil {
+			t.Error(err)
+		}
+	})
+	p.stopClean()
+}
+
+// A full disk under the database: nothing acknowledged is lost, what needs room is refused, and it goes on by itself.
+func TestDatabaseFull(t *testing.T) {
+	db := newFakeDB()
+	var full atomic.Bool
+	full.Store(true)
+	db.before = func(*group) error {
+		if full.Load() {
+			return errFull
+		}
+		return nil
+	}
+	o := quick()
+	o.maxPending = 1000
+	p := startPipe(t, t.TempDir(), db, o)
+	p.mustPut(1, 100)
+	slot := p.mustPut(2, 5000)
+	within(t, "apply", func() {
+		if err := p.apply(context.Background(), slot); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("apply: %v", err)
+		}
+	})
+	if _, err := p.put(3, 100); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("append of content: %v", err)
+	}
+	slot = p.mustPut(3, 0)
+	within(t, "wait", func() { p.mustWait(slot) })
+	if p.stats().Stalled == nil {
+		t.Fatal("stats do not say that the database is full")
+	}
+	full.Store(false)
+	within(t, "recovery", func() {
+		for p.applied.Load() < int64(slot) {
+			time.Sleep(time.Millisecond)
+		}
+	})
+	p.mustPut(4, 100)
+	p.stopClean()
+	wantSeqs(t, db, 4)
+	if p.stats().Stalled != nil {
+		t.Fatal("still stalled")
+	}
+}
+
+// Closed while the disk is full, the changes stay in the journal for the next start.
+func TestCloseWhileFull(t *testing.T) {
+	dir := t.TempDir()
+	db := newFakeDB()
+	db.before = func(*group) error { return errFull }
+	p := startPipe(t, dir, db, quick())
+	p.mustWait(p.mustPut(1, 100))
+	within(t, "stop", func() {
+		if err := p.stop(); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("stop: %v", err)
+		}
+	})
+	if err := p.close(context.Background(), false); err != nil {
+		t.Fatal(err)
+	}
+	db.before = nil
+	p = startPipe(t, dir, db, quick())
+	wantSeqs(t, db, 1)
+	p.stopClean()
+}
+
+// A transaction may have been committed although it reported a failure: it is not applied again.
+func TestFailureAfterCommit(t *testing.T) {
+	db := newFakeDB()
+	failed := false
+	db.after = func(*group) error {
+		if !failed {
+			failed = true
+			return errFull
+		}
+		return nil
+	}
+	p := startPipe(t, t.TempDir(), db, quick())
+	for i := range 10 {
+		p.mustPut(int64(i+1), 100)
+	}
+	p.stopClean()
+	wantSeqs(t, db, 10)
+}
+
+// Any other failure stops the store, with an error that is EIO to programs, and the journal stays.
+func TestApplyFails(t *testing.T) {
+	dir := t.TempDir()
+	db := newFakeDB()
+	cause := errors.New("fake: constraint failed")
+	db.before = func(*group) error { return cause }
+	p := startPipe(t, dir, db, quick())
+	slot := p.mustPut(1, 100)
+	p.mustWait(slot)
+	within(t, "apply", func() {
+		if err := p.apply(context.Background(), slot); !errors.Is(err, cause) || !errors.Is(err, syscall.EIO) {
+			t.Errorf("apply: %v", err)
+		}
+	})
+	_, err := p.put(2, 0)
+	for _, err := range []error{err, p.wait(slot), p.sync(slot), p.stop()} {
+		if !errors.Is(err, cause) || !errors.Is(err, syscall.EIO) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if err := p.close(context.Background(), false); err != nil {
+		t.Fatal(err)
+	}
+	db.before = nil
+	p = startPipe(t, dir, db, quick())
+	wantSeqs(t, db, 1)
+	p.stopClean()
+}
+
+// A failed flush of contents stops the store: what the disk has is unknown from there on.
+func TestContentSyncFails(t *testing.T) {
+	p := startPipe(t, t.TempDir(), newFakeDB(), never())
+	cause := fmt.Errorf("fake: %w", syscall.EIO)
+	p.cs.sync = func() error { return cause }
+	slot := p.mustPut(1, 10)
+	if err := p.sync(slot); !errors.Is(err, cause) {
+		t.Fatalf("sync: %v", err)
+	}
+	p.cs.sync = nil
+	if err := p.sync(slot); !errors.Is(err, cause) {
+		t.Fatalf("second sync: %v", err)
+	}
+	if _, err := p.put(2, 0); !errors.Is(err, cause) {
+		t.Fatalf("append: %v", err)
+	}
+	within(t, "stop", func() {
+		if err := p.stop(); !errors.Is(err, cause) {
+			t.Errorf("stop: %v", err)
+		}
+	})
+}
+
+// A failed write of the journal stops the store, and every waiter hears of it.
+func TestJournalWriteFails(t *testing.T) {
+	db := newFakeDB()
+	p := startPipe(t, t.TempDir(), db, never())
+	p.mustWait(p.mustPut(1, 10))
+	if err := p.j.segs[0].f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	slot := p.mustPut(2, 10)
+	if err := p.wait(slot); !errors.Is(err, os.ErrClosed) || !errors.Is(err, syscall.EIO) {
+		t.Fatalf("wait: %v", err)
+	}
+	if err := p.wait(1); err == nil {
+		t.Fatal("wait for an earlier slot: no error from a stopped store")
+	}
+	within(t, "apply", func() {
+		if err := p.apply(context.Background(), slot); err == nil {
+			t.Error("apply: no error")
+		}
+	})
+	if db.applied[1] != 0 {
+		t.Fatal("applied what the journal does not have")
+	}
+}
+
+// Room is decided in append, before anything is accepted.
+func TestJournalFull(t *testing.T) {
+	dir := t.TempDir()
+	p := startPipe(t, dir, newFakeDB(), never())
+	p.mustPut(1, 10)
+	p.j.preparers.Wait()
+	// Nothing can be made in a directory that is not there any more; ENOSPC itself is tested on a small file system.
+	gone := filepath.Join(dir, "gone")
+	p.j.dir = gone
+	for i := 2; i < 200; i++ {
+		slot, err := p.put(int64(i), 1000)
+		if err != nil {
+			if !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+			if last := p.last.Load(); last != int64(i-1) || i < 60 {
+				t.Fatalf("refused op %d, last %d", i, last)
+			}
+			return
+		}
+		_ = slot
+	}
+	t.Fatal("never refused")
+}
+
+// Equal databases whatever the size of the groups.
+func TestGroupSizesAreEqual(t *testing.T) {
+	var want []*Op
+	for _, size := range []int{1, 32, 1024} {
+		db := newFakeDB()
+		o := quick()
+		o.groupOps = size
+		p := startPipe(t, t.TempDir(), db, o)
+		m := newOpMaker(5)
+		for i := range 400 {
+			op := m.op()
+			op.Seq = Seq(i + 1)
+			p.cs.mu.Lock()
+			p.cs.pending += len(op.Contents)
+			p.cs.mu.Unlock()
+			if _, err := p.append(op); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.stopClean()
+		if want == nil {
+			want = db.ops
+		} else if !reflect.DeepEqual(db.ops, want) {
+			t.Fatalf("groups of %d give another database", size)
+		}
+	}
+}
+
+func TestBreakerMessage(t *testing.T) {
+	var told int
+	b := newBreaker(func(error) { told++ })
+	first := b.trip(errFull)
+	second := b.trip(errors.New("later"))
+	if first != second || told != 1 || b.err() != first {
+		t.Fatalf("%v, %v, told %d times", first, second, told)
+	}
+	var errno syscall.Errno
+	if !errors.As(first, &errno) || errno != syscall.EIO || !strings.Contains(first.Error(), "no space") {
+		t.Fatalf("errno %v of %v", errno, first)
+	}
+}
