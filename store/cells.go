@@ -92,6 +92,7 @@ func (c *cells) ref(i int) blob.Ref {
 }
 
 const (
+	// The state of an inode; v is its row.
 	versionCols = `v.timeline_id, v.ino, v.seq, v.version_id, v.parent_version_id, v.replaced_version_id,
 		v.merge_version_id, v.origin_timeline_id, v.mode, v.uid, v.gid, v.nlink, v.rdev, v.size, v.holes, v.mtime, v.ctime,
 		v.atime, v.content_hash, v.target, v.xattrs`

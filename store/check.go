@@ -1,34 +1,165 @@
 package store
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"strings"
+)
 
-// Problem is one broken invariant. Rule is its number in docs/format.md.
+// Problem is one broken invariant. Rule is its number in docs/format.md and in Rules.
 type Problem struct {
 	Rule int
 	Text string
 }
 
+func (p Problem) String() string { return fmt.Sprintf("rule %d: %s", p.Rule, p.Text) }
+
+// The rules that are more than one query.
+const (
+	ruleIntegrity = 1
+	ruleChain     = 3
+	ruleOverlap   = 11
+	ruleTombstone = 12
+	ruleGap       = 13
+	ruleBadName   = 16
+	ruleNoVersion = 20
+	ruleType      = 21
+	ruleNlink     = 22
+	ruleDirNlink  = 23
+	ruleDirNames  = 24
+	ruleOrphan    = 25
+	ruleLostNames = 26
+	ruleTree      = 32
+	ruleBytes     = 33
+	ruleCounter   = 45
+)
+
+// checker is one run of Check.
+type checker struct {
+	s      *Store
+	q      querier
+	report func(Problem)
+	bytes  bool
+}
+
 // Check tests every invariant of the schema on one consistent state of the database, and that the bytes of every blob
-// can be read, and calls report for each one that is broken. An error means that checking itself failed.
+// can be read, and calls report for each one that is broken. An error means that checking itself failed. It reads one
+// state of the database all the time, so that the database's log grows meanwhile if somebody writes.
 func (s *Store) Check(ctx context.Context, report func(Problem)) error {
-	return errTODO
+	return s.check(ctx, true, report)
 }
 
 // CheckRows is Check without reading the bytes of blobs.
 func (s *Store) CheckRows(ctx context.Context, report func(Problem)) error {
-	return errTODO
+	return s.check(ctx, false, report)
 }
 
-// Stats is what `wsfs stat` shows of a store.
-type Stats struct {
-	Rows          map[string]int64 // by table
-	DatabaseBytes int64            // the database and its own log
-	PackBytes     int64
-	JournalBytes  int64
-	BlobBytes     int64 // uncompressed size of all blobs
+func (s *Store) check(ctx context.Context, bytes bool, report func(Problem)) error {
+	err := s.r.snapshot(ctx, func(q querier) error {
+		c := &checker{s: s, q: q, report: report, bytes: bytes}
+		for _, step := range []func(context.Context) error{
+			c.integrity, c.rows, c.chains, c.intervals, c.trees, c.counters, c.contents,
+		} {
+			if err := step(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return s.dbError("check", err)
 }
 
-// Stats counts rows and bytes. It reads whole tables: seconds for millions of rows.
-func (s *Store) Stats(ctx context.Context) (Stats, error) {
-	return Stats{}, errTODO
+func (c *checker) problem(rule int, format string, args ...any) {
+	c.report(Problem{Rule: rule, Text: fmt.Sprintf(format, args...)})
+}
+
+// integrity asks the database itself. With damage there the other rules may fail to run at all; they are still tried.
+func (c *checker) integrity(ctx context.Context) error {
+	sn, ok := c.q.(*snapshot)
+	if !ok || c.s.drv.Integrity == nil {
+		return nil
+	}
+	return c.s.drv.Integrity(ctx, sn.tx, func(line string) { c.problem(ruleIntegrity, "%s", line) })
+}
+
+// rows runs the rules that are one query: each row that comes back is a problem.
+func (c *checker) rows(ctx context.Context) error {
+	for _, r := range queryRules() {
+		if err := c.rowRule(ctx, r); err != nil {
+			return fmt.Errorf("rule %d: %w", r.rule, err)
+		}
+	}
+	return nil
+}
+
+func (c *checker) rowRule(ctx context.Context, r queryRule) error {
+	n := strings.Count(r.text, "%")
+	_, err := scanAll(ctx, c.q, n, r.query, nil, func(cl *cells) error {
+		args := make([]any, n)
+		for i := range args {
+			args[i] = cl.vals[i]
+			if b, ok := args[i].([]byte); ok {
+				args[i] = string(b)
+			}
+		}
+		c.problem(r.rule, r.text, args...)
+		return nil
+	})
+	return err
+}
+
+// chains compares every timeline's chain with its parent links.
+func (c *checker) chains(ctx context.Context) error {
+	list, err := timelineRows(ctx, c.q)
+	if err != nil {
+		return err
+	}
+	byID := make(map[TimelineID]*Timeline, len(list))
+	for _, t := range list {
+		byID[t.ID] = t
+	}
+	for _, t := range list {
+		var want []Segment
+		for at, steps := t, 0; at.Parent != 0; steps++ {
+			want = append(want, Segment{at.Parent, at.ParentSeq})
+			if at = byID[at.Parent]; at == nil || steps > len(list) {
+				break // rule 2 tells
+			}
+		}
+		if encodeChain(want) != encodeChain(t.Chain) {
+			c.problem(ruleChain, "timeline %d has chain %s, its parents give %s", t.ID, encodeChain(t.Chain), encodeChain(want))
+		}
+	}
+	return nil
+}
+
+// counters compares the numbers in use with those that will be given out next.
+func (c *checker) counters(ctx context.Context) error {
+	for _, u := range []struct{ counter, query string }{
+		{"ino", `SELECT max(ino) FROM file_version`},
+		{"version", `SELECT max(version_id) FROM file_version`},
+		{"session", `SELECT max(id) FROM session`},
+		{"process", `SELECT max(id) FROM process`},
+		{"command", `SELECT max(id) FROM command`},
+		{"timeline", `SELECT max(id) FROM timeline`},
+		{"workspace", `SELECT max(id) FROM workspace`},
+	} {
+		var used, next int64
+		if _, err := scanAll(ctx, c.q, 1, u.query, nil, func(cl *cells) error {
+			used = cl.int(0)
+			return nil
+		}); err != nil {
+			return err
+		}
+		if _, err := scanAll(ctx, c.q, 1, `SELECT next FROM counter WHERE name = ?`, []any{u.counter}, func(cl *cells) error {
+			next = cl.int(0)
+			return nil
+		}); err != nil {
+			return err
+		}
+		if used >= next && used != 0 {
+			c.problem(ruleCounter, "number %d of %s is in use, and %d is given out next", used, u.counter, next)
+		}
+	}
+	return nil
 }

@@ -43,5 +43,3 @@ func (e *LockedError) Error() string {
 
 // Unwrap makes errors.Is(err, syscall.EBUSY) true.
 func (e *LockedError) Unwrap() error { return syscall.EBUSY }
-
-var errTODO = errors.New("not built yet")

@@ -2,7 +2,17 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+)
+
+const (
+	sqlInoLive = `WITH k(n, t, i, c) AS (VALUES %s)
+		SELECT f.parent_ino, f.name FROM k CROSS JOIN file_node f
+		WHERE f.timeline_id = k.t AND f.ino = k.i AND f.seq <= k.c`
+	sqlInoPast = `WITH k(n, t, i, c) AS (VALUES %s)
+		SELECT h.parent_ino, h.name FROM k CROSS JOIN file_node_history h
+		WHERE h.timeline_id = k.t AND h.ino = k.i AND h.seq <= k.c AND h.end_seq > k.c`
 )
 
 // NamesOf lists the names that ino has in this view, in no particular order; none if it has no name or does not exist.
@@ -16,57 +26,51 @@ func (v *View) NamesOf(ctx context.Context, ino Ino) ([]Name, error) {
 }
 
 func (v *View) namesOf(ctx context.Context, ino Ino) ([]Name, error) {
-	// Every name that the inode has or had somewhere on the path, then the question whether this view still sees it
-	// there: a nearer timeline may have removed the name or given it away.
-	var had []dirName
-	seen := map[dirName]bool{}
-	add := func(c *cells) error {
-		n := dirName{Ino(c.int(0)), c.string(1)}
-		if !seen[n] {
-			seen[n] = true
-			had = append(had, n)
-		}
-		return c.bad
+	var keys []any
+	for j, seg := range v.path {
+		keys = append(keys, int64(j), int64(seg.Timeline), int64(ino), int64(seg.Cut))
 	}
-	for _, seg := range v.path {
-		if _, err := scanAll(ctx, v.q, 2, `SELECT parent_ino, name FROM file_node WHERE timeline_id = ? AND ino = ? AND seq <= ?`,
-			[]any{int64(seg.Timeline), int64(ino), int64(seg.Cut)}, add); err != nil {
-			return nil, err
-		}
-		if seg.Cut == MaxSeq {
-			continue
-		}
-		if _, err := scanAll(ctx, v.q, 2, `SELECT parent_ino, name FROM file_node_history WHERE timeline_id = ? AND ino = ?
-			AND seq <= ? AND end_seq > ?`,
-			[]any{int64(seg.Timeline), int64(ino), int64(seg.Cut), int64(seg.Cut)}, add); err != nil {
+	// Every name it has in some segment; a nearer one may say otherwise.
+	seen := make(map[dirName]bool)
+	var cand []dirName
+	c := newCells(2)
+	for _, query := range []string{sqlInoLive, sqlInoPast} {
+		err := keyed(ctx, v.q, query, 4, keys, func(rows *sql.Rows) error {
+			if err := c.scan(rows); err != nil {
+				return err
+			}
+			if n := (dirName{Ino(c.int(0)), c.string(1)}); !seen[n] {
+				seen[n] = true
+				cand = append(cand, n)
+			}
+			return c.bad
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
-	if len(had) == 0 {
-		return nil, nil
-	}
-	hits, err := namesOn(ctx, v.q, v.path, had)
+	hits, err := namesOn(ctx, v.q, v.path, cand)
 	if err != nil {
 		return nil, err
 	}
-	var out []Name
+	var names []Name
 	for i, h := range hits {
 		if h.ino == ino {
-			out = append(out, Name{Parent: had[i].parent, Name: had[i].name, Ino: ino, Type: h.kind})
+			names = append(names, Name{Parent: cand[i].parent, Name: cand[i].name, Ino: ino, Type: h.kind})
 		}
 	}
-	return out, nil
+	return names, nil
 }
 
 // SeqAt is the newest seq on v's read path whose change was made at or before at (ns since the epoch), and the
-// timeline it is on. It wraps ENOENT if every change on the path is younger. It reads the changes since then.
+// timeline it is on. It wraps ENOENT if every change on the path is younger.
 func (v *View) SeqAt(ctx context.Context, at int64) (TimelineID, Seq, error) {
 	for _, seg := range v.path {
 		var seq Seq
-		found, err := scanAll(ctx, v.q, 1, `SELECT seq FROM change WHERE timeline_id = ? AND seq <= ? AND at <= ?
-			ORDER BY seq DESC LIMIT 1`, []any{int64(seg.Timeline), int64(seg.Cut), at}, func(c *cells) error {
+		found, err := scanAll(ctx, v.q, 1, `SELECT c.seq FROM change c WHERE c.timeline_id = ? AND c.seq <= ? AND c.at <= ?
+			ORDER BY c.seq DESC LIMIT 1`, []any{int64(seg.Timeline), int64(seg.Cut), at}, func(c *cells) error {
 			seq = Seq(c.int(0))
-			return c.bad
+			return nil
 		})
 		if err != nil {
 			return 0, 0, v.s.dbError("find the change at a time", err)
@@ -75,5 +79,5 @@ func (v *View) SeqAt(ctx context.Context, at int64) (TimelineID, Seq, error) {
 			return seg.Timeline, seq, nil
 		}
 	}
-	return 0, 0, fmt.Errorf("find the change at a time: %w", ErrNotFound)
+	return 0, 0, fmt.Errorf("find a change at or before a time: %w", ErrNotFound)
 }

@@ -1,0 +1,86 @@
+package store
+
+import (
+	"context"
+	"errors"
+
+	"wsfs/blob"
+)
+
+// contents checks that trees are complete and, if asked, that every blob can be read and is what it is stored for.
+func (c *checker) contents(ctx context.Context) error {
+	type content struct {
+		blob.Content
+		version VersionID
+	}
+	var large []content
+	_, err := scanAll(ctx, c.q, 3, `SELECT content_hash, size, max(version_id) FROM file_version
+		WHERE content_hash IS NOT NULL AND size > ? GROUP BY content_hash, size`, []any{int64(blob.MaxBlob)},
+		func(cl *cells) error {
+			large = append(large, content{blob.Content{Ref: cl.ref(0), Size: cl.int(1)}, VersionID(cl.int(2))})
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	for _, l := range large {
+		if err := c.contentTree(ctx, l.Content, l.version); err != nil {
+			return err
+		}
+	}
+	if !c.bytes {
+		return nil
+	}
+	var locs []blob.Location
+	flush := func() error {
+		for _, loc := range locs {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := c.s.blobs.Verify(ctx, loc); err != nil {
+				c.problem(ruleBytes, "blob %s: %v", loc.Ref, err)
+			}
+		}
+		locs = locs[:0]
+		return nil
+	}
+	_, err = scanAll(ctx, c.q, 7, `SELECT `+blobCols+` FROM blob b ORDER BY b.pack, b.pack_offset`, nil, func(cl *cells) error {
+		if locs = append(locs, cl.location()); len(locs) < 1024 {
+			return nil
+		}
+		return flush()
+	})
+	if err != nil {
+		return err
+	}
+	return flush()
+}
+
+// contentTree asks for a row for every blob of a tree.
+func (c *checker) contentTree(ctx context.Context, l blob.Content, version VersionID) error {
+	var refs []blob.Ref
+	err := c.s.blobs.Walk(ctx, l, func(ref blob.Ref) error {
+		refs = append(refs, ref)
+		return nil
+	})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil && !errors.Is(err, blob.ErrNotFound) && !errors.Is(err, blob.ErrCorrupt) {
+		return err
+	}
+	if err != nil {
+		c.problem(ruleTree, "content %s (%d bytes) of version %d: %v", l.Ref, l.Size, version, err)
+		return nil
+	}
+	found := make(map[blob.Ref]bool, len(refs))
+	if err := c.s.LocateMany(ctx, refs, func(loc blob.Location) { found[loc.Ref] = true }); err != nil {
+		return err
+	}
+	for _, ref := range refs {
+		if !ref.IsZero() && !found[ref] {
+			c.problem(ruleTree, "content %s of version %d names blob %s, which has no row", l.Ref, version, ref)
+		}
+	}
+	return nil
+}
