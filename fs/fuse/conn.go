@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -31,12 +30,12 @@ type conn struct {
 	fd     int // /dev/fuse, non-blocking
 	stopFd int // an eventfd: readable once the conn was asked to stop
 	raw    gofuse.RawFileSystem
-	ps     *gofuse.ProtocolServer
 	log    *slog.Logger
-	buffer sync.Pool // of *[]byte, bufSize each: requests and replies that do not fit a worker's own
-	bufLen int
-	waiter *waiter // the leader's alone
-	onInit func()  // called once, after the reply to INIT
+	want   uint64    // capabilities to ask for
+	maxIO  int       // largest READ and WRITE
+	buffer sync.Pool // of *[]byte: requests and replies that do not fit a worker's own
+	waiter *waiter   // the leader's alone
+	onInit func()    // called once, after the reply to INIT
 
 	wg      sync.WaitGroup // of workers
 	workers [maxWorkers + 1]atomic.Pointer[worker]
@@ -58,7 +57,7 @@ type conn struct {
 }
 
 // newConn takes over fd, an open /dev/fuse that was just mounted.
-func newConn(fd int, raw gofuse.RawFileSystem, mo *gofuse.MountOptions, poll time.Duration, log *slog.Logger) (*conn, error) {
+func newConn(fd int, raw gofuse.RawFileSystem, o *Options) (*conn, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, fmt.Errorf("fuse: make /dev/fuse non-blocking: %w", err)
 	}
@@ -66,13 +65,10 @@ func newConn(fd int, raw gofuse.RawFileSystem, mo *gofuse.MountOptions, poll tim
 	if err != nil {
 		return nil, fmt.Errorf("fuse: make an eventfd: %w", err)
 	}
-	c := &conn{fd: fd, stopFd: stopFd, raw: raw, log: log, next: 1, bufLen: mo.MaxWrite + os.Getpagesize()}
-	c.buffer.New = func() any { b := make([]byte, c.bufLen); return &b }
-	c.waiter = newWaiter(fd, stopFd, poll)
-	o := *mo
-	o.Logger = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
-	o.PanicHandler = c.panicked
-	c.ps = gofuse.NewProtocolServer(raw, &o)
+	c := &conn{fd: fd, stopFd: stopFd, raw: raw, log: o.Log, want: capabilities, maxIO: o.MaxWrite, next: 1}
+	size := o.MaxWrite + os.Getpagesize() // the kernel wants room for the largest WRITE with its header at every read
+	c.buffer.New = func() any { b := make([]byte, size); return &b }
+	c.waiter = newWaiter(fd, stopFd, o.Poll)
 	return c, nil
 }
 
@@ -105,21 +101,50 @@ func (c *conn) stop() {
 	_, _ = unix.Write(c.stopFd, one[:]) // can only fail by being signalled already
 }
 
-// end is called by the leader when reading is over: it cancels what still runs and dismisses the followers.
-func (c *conn) end(err error) {
+// end is called by the leader w when reading is over: it cancels what still waits and dismisses the followers.
+func (c *conn) end(w *worker, err error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.stopped, c.err = true, err
-	parked := c.parked
-	c.parked = nil
-	n := c.next
-	c.mu.Unlock()
-	for _, w := range parked {
-		w.wake <- false
+	for _, f := range c.parked {
+		f.wake <- false // has room for one, and a parked worker has none in it
 	}
-	for id := range n {
-		if w := c.workers[id].Load(); w != nil {
-			w.interrupt()
+	c.parked = nil
+	for id := range c.next {
+		if o := c.workers[id].Load(); o != nil {
+			o.interrupt()
 		}
+	}
+	c.retire(w)
+}
+
+// interrupt cancels the request that the kernel names. One that is not here has been answered meanwhile.
+func (c *conn) interrupt(unique uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id := range c.next {
+		if w := c.workers[id].Load(); w != nil && w.unique == unique {
+			w.interrupt()
+			return
+		}
+	}
+}
+
+// interrupt cancels the request that w has yielded with; conn.mu is held.
+func (w *worker) interrupt() {
+	if w.unique != 0 && !w.cancelled {
+		w.cancelled = true
+		close(w.cancel)
+	}
+}
+
+// settled is called when a handler that yielded has returned: from now on it is too late to interrupt it.
+func (c *conn) settled(w *worker) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.unique = 0
+	if w.cancelled {
+		w.cancel, w.cancelled = make(chan struct{}), false
 	}
 }
 
@@ -151,11 +176,15 @@ func (c *conn) retire(w *worker) {
 }
 
 // pass gives the role of w away. A worker that is going to wait for a lock does not count as busy.
-func (c *conn) pass(w *worker, lock bool) {
+func (c *conn) pass(w *worker) {
 	c.yields.Add(1)
 	big := w.takeBuffer()
 	c.mu.Lock()
-	if lock {
+	w.unique = w.q.h.Unique
+	if c.stopped { // nobody reads any more, and nobody else will cancel it
+		w.interrupt()
+	}
+	if w.q.h.Opcode == opSetlkw {
 		c.busy--
 		w.uncounted = true
 	}
@@ -168,7 +197,7 @@ func (c *conn) pass(w *worker, lock bool) {
 		f.wake <- true
 		return
 	}
-	if c.busy < maxBusy && c.spawn(big) {
+	if c.busy < maxBusy && !c.stopped && c.spawn(big) {
 		c.mu.Unlock()
 		return
 	}

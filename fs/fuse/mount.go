@@ -89,10 +89,11 @@ func mountRaw(ctx context.Context, raw gofuse.RawFileSystem, point string, o Opt
 		}
 	}
 	ready := make(chan struct{})
-	mo := protocolOptions(&o)
 	switch o.Transport {
 	case TransportOwn:
-		c, err := newConn(fd, raw, mo, o.Poll, m.log)
+		connOpts := o
+		connOpts.Log = m.log
+		c, err := newConn(fd, raw, &connOpts)
 		if err != nil {
 			_ = unix.Close(fd)
 			return fail(err)
@@ -100,12 +101,10 @@ func mountRaw(ctx context.Context, raw gofuse.RawFileSystem, point string, o Opt
 		c.onInit = func() { close(ready) }
 		bindOnce(c)
 	case TransportStock:
-		s, err := newStock(fd, raw, mo, bindOnce)
-		if err != nil {
+		if err := newStock(fd, raw, &o, bindOnce); err != nil {
 			return fail(fmt.Errorf("mount on %s: %w", abs, err))
 		}
 		close(ready)
-		_ = s
 	default:
 		_ = unix.Close(fd)
 		return fail(fmt.Errorf("mount on %s: %w: unknown transport %q (own or stock)", abs, syscall.EINVAL, o.Transport))
@@ -121,28 +120,6 @@ func mountRaw(ctx context.Context, raw gofuse.RawFileSystem, point string, o Opt
 	}
 	m.setReadAhead()
 	return m, nil
-}
-
-// protocolOptions says what we want of the kernel.
-func protocolOptions(o *Options) *gofuse.MountOptions {
-	return &gofuse.MountOptions{
-		MaxWrite:             o.MaxWrite,
-		MaxBackground:        64,
-		Name:                 subtype,
-		EnableLocks:          true,
-		EnableSymlinkCaching: true,
-		ExtraCapabilities: gofuse.CAP_ATOMIC_O_TRUNC | // else a truncating open costs one more SETATTR
-			gofuse.CAP_HANDLE_KILLPRIV_V2 | // else every write costs a GETXATTR
-			gofuse.CAP_READDIRPLUS_AUTO | gofuse.CAP_ASYNC_DIO | gofuse.CAP_ABORT_ERROR,
-		// Cached pages: AUTO_INVAL_DATA would drop what was just written, because its mtime is new. EXPLICIT_INVAL_DATA
-		// would keep the pages even when the size that we report is not the kernel's, and so show zeros behind the old
-		// end until our notification arrives. With neither, a foreign size drops them and all else is notified.
-		// The others would let the kernel leave out OPEN, or bypass us.
-		DisabledCapabilities: gofuse.CAP_AUTO_INVAL_DATA | gofuse.CAP_EXPLICIT_INVAL_DATA | gofuse.CAP_NO_OPEN_SUPPORT |
-			gofuse.CAP_NO_OPENDIR_SUPPORT | gofuse.CAP_PASSTHROUGH | gofuse.CAP_WRITEBACK_CACHE | gofuse.CAP_POSIX_ACL,
-		DisableSplice: true,
-		Logger:        slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
-	}
 }
 
 // run serves the mount; everything that ends with it ends here.

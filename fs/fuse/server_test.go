@@ -148,8 +148,25 @@ type server struct {
 	cmd   *exec.Cmd
 	in    io.Writer
 	out   *bufio.Scanner
-	log   *bytes.Buffer
-	ended chan struct{}
+	log   *safeBuffer
+}
+
+// safeBuffer is written by the copy of the server's standard error while the test reads it.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
 }
 
 // needFuse ends a test where nothing can be mounted.
@@ -176,7 +193,7 @@ func startServer(t testing.TB, c serveConfig) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, point: c.Point, log: &bytes.Buffer{}, ended: make(chan struct{})}
+	s := &server{t: t, point: c.Point, log: &safeBuffer{}}
 	s.cmd = exec.Command(os.Args[0])
 	s.cmd.Env = append(os.Environ(), serveEnv+"="+string(cfg))
 	s.cmd.Stderr = s.log

@@ -2,6 +2,7 @@ package fuse
 
 import (
 	"fmt"
+	"log/slog"
 	"syscall"
 
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
@@ -16,21 +17,25 @@ type stock struct {
 }
 
 // newStock answers INIT, and calls bind before anything else can come.
-func newStock(fd int, raw gofuse.RawFileSystem, mo *gofuse.MountOptions, bind func(transport)) (*stock, error) {
+func newStock(fd int, raw gofuse.RawFileSystem, o *Options, bind func(transport)) error {
 	dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("fuse: duplicate /dev/fuse: %w", err)
+		return fmt.Errorf("fuse: duplicate /dev/fuse: %w", err)
 	}
 	s := &stock{fd: dup}
 	bind(s)
 	// The library's name for "already mounted, here is the descriptor". It answers INIT in here.
-	srv, err := gofuse.NewServer(raw, fmt.Sprintf("/dev/fd/%d", fd), mo)
+	srv, err := gofuse.NewServer(raw, fmt.Sprintf("/dev/fd/%d", fd), &gofuse.MountOptions{
+		MaxWrite: o.MaxWrite, MaxBackground: maxBackground, Name: subtype, EnableLocks: true, EnableSymlinkCaching: true,
+		ExtraCapabilities: capabilities, DisabledCapabilities: ^uint64(capabilities), DisableSplice: true,
+		Logger: slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
+	})
 	if err != nil {
 		_ = unix.Close(dup)
-		return nil, fmt.Errorf("fuse: start the stock server: %w", err)
+		return fmt.Errorf("fuse: start the stock server: %w", err)
 	}
 	s.srv = srv
-	return s, nil
+	return nil
 }
 
 func (s *stock) serve() error {

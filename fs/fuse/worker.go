@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -14,8 +13,6 @@ import (
 )
 
 const (
-	inHeaderLen  = int(unsafe.Sizeof(gofuse.InHeader{}))
-	outHeaderLen = int(unsafe.Sizeof(gofuse.OutHeader{}))
 	// smallLen: requests up to this are copied out of the big buffer, so that a handler that waits keeps 4 KiB and not
 	// 1 MiB. Nearly all are below 200 bytes.
 	smallLen = 4096
@@ -23,27 +20,32 @@ const (
 	smallOutLen = 2 * 4096
 )
 
-// worker is one goroutine that answers requests. All of it belongs to that goroutine, but for wake and unique.
+// worker is one goroutine that answers requests. All of it belongs to that goroutine, but for what conn.mu guards and
+// wake.
 type worker struct {
 	c         *conn
 	id        uint16
 	lead      bool // has the reader's role
 	locked    bool // to its thread: the kernel then wakes the one whose caches are warm
-	uncounted bool // waits for a lock; guarded by conn.mu
 	wake      chan bool
-	unique    atomic.Uint64 // of the request in its hands, for interrupt
-	op        uint32
+	q         request
+	cancel    chan struct{}
 	big       *[]byte // to read into; goes with the role
 	bigInUse  bool    // the request in hand lies in big
 	out       *[]byte // for large replies
 	small     []byte
 	smallOut  []byte
-	inV, outV [1][]byte // so that the library's iovecs cost no allocation
+	uncounted bool // waits for a lock; guarded by conn.mu
+
+	// Guarded by conn.mu. A request can be interrupted only by somebody else who reads, so not before it yielded.
+	unique    uint64 // of the request that yielded, 0 if none
+	cancelled bool   // cancel is closed
 }
 
 func newWorker(c *conn, id uint16) *worker {
 	return &worker{
-		c: c, id: id, wake: make(chan bool, 1), small: make([]byte, smallLen), smallOut: make([]byte, smallOutLen),
+		c: c, id: id, wake: make(chan bool, 1), cancel: make(chan struct{}),
+		small: make([]byte, smallLen), smallOut: make([]byte, smallOutLen),
 	}
 }
 
@@ -64,17 +66,14 @@ func (w *worker) run() {
 		}
 		in, err := w.read()
 		if in == nil {
-			w.c.end(err)
-			w.c.mu.Lock()
-			w.c.retire(w)
-			w.c.mu.Unlock()
+			w.c.end(w, err)
 			return
 		}
 		w.serve(in)
 	}
 }
 
-// read returns the next request, or nil when the connection ended. The first word of it is never 0.
+// read returns the next request, or nil when the connection ended.
 func (w *worker) read() ([]byte, error) {
 	if w.big == nil {
 		w.big = w.c.buffer.Get().(*[]byte)
@@ -98,47 +97,46 @@ func (w *worker) serve(in []byte) {
 		w.c.refused.Add(1)
 		return
 	}
-	h := (*gofuse.InHeader)(unsafe.Pointer(&in[0]))
-	w.op = h.Opcode
-	h.Padding = w.id
-	w.unique.Store(h.Unique)
-	out := w.reserve(h, in)
-	n := w.handle(h, in, out)
-	w.unique.Store(0)
-	if n > 0 {
-		w.reply(h, out[:n])
+	reply := w.answer(in)
+	op := w.q.h.Opcode
+	if len(reply) > 0 {
+		w.reply(op, reply)
 	}
-	if h.Opcode == opInit && w.c.onInit != nil {
+	if op == opInit && w.c.onInit != nil {
 		w.c.onInit()
 		w.c.onInit = nil
 	}
-	w.c.ops.add(h.Opcode, n > 0 && binary.NativeEndian.Uint32(out[4:]) != 0, time.Since(start))
+	w.c.ops.add(op, len(reply) > 0 && binary.NativeEndian.Uint32(reply[4:]) != 0, time.Since(start))
 }
 
-// handle returns the length of the reply in out, 0 for none.
-func (w *worker) handle(h *gofuse.InHeader, in, out []byte) (n int) {
+// answer runs the handler and returns the reply, nil for a message that gets none.
+func (w *worker) answer(in []byte) []byte {
+	h := (*gofuse.InHeader)(unsafe.Pointer(&in[0]))
+	h.Padding = w.id // the kernel leaves a hole there; see conn.yield
+	w.q.begin(in, w.reserve(h, in), w.cancel)
+	st := w.handle()
+	if !w.lead {
+		w.c.settled(w)
+	}
+	if !wantsReply(h.Opcode) {
+		return nil
+	}
+	return w.q.finish(st)
+}
+
+// handle turns a panic of a handler into EIO.
+func (w *worker) handle() (st gofuse.Status) {
 	defer func() {
-		if r := recover(); r != nil { // in the library: handlers are caught by conn.panicked
-			w.c.panicked(r)
-			n = refuse(h, out, syscall.EIO)
+		if r := recover(); r != nil {
+			st = w.c.panicked(w.q.h.Opcode, r)
 		}
 	}()
-	if n, ok := w.c.intercept(h, in, out); ok {
-		return n
-	}
-	w.inV[0], w.outV[0] = in, out
-	n, st := w.c.ps.HandleRequest(w.inV[:], w.outV[:])
-	if st != gofuse.OK && wantsReply(h.Opcode) {
-		w.c.refused.Add(1)
-		w.c.log.Warn("fuse: request refused", "op", opName(h.Opcode), "len", len(in), "status", st.String())
-		return refuse(h, out, syscall.EIO)
-	}
-	return n
+	return w.c.dispatch(&w.q)
 }
 
 // reply writes a reply. The kernel answers ENOENT when it gave the request up meanwhile, which only an aborted
 // connection does; there is nobody left to tell.
-func (w *worker) reply(h *gofuse.InHeader, out []byte) {
+func (w *worker) reply(op uint32, out []byte) {
 	for {
 		_, _, e := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(w.c.fd), uintptr(unsafe.Pointer(&out[0])), uintptr(len(out)))
 		switch e {
@@ -147,12 +145,13 @@ func (w *worker) reply(h *gofuse.InHeader, out []byte) {
 		case syscall.EINTR, syscall.EAGAIN:
 			continue
 		}
-		w.c.log.Error("fuse: the kernel refused a reply", "op", opName(h.Opcode), "len", len(out), "err", e)
+		w.c.refused.Add(1)
+		w.c.log.Error("fuse: the kernel refused a reply", "op", opName(op), "len", len(out), "err", e)
 		if len(out) <= outHeaderLen {
 			return
 		}
-		// The caller waits for ever if it gets nothing: a reply of a wrong size becomes an error.
-		out = out[:refuse(h, out, syscall.EIO)]
+		// The caller would wait for ever: a reply of a wrong size becomes an error.
+		out = w.q.finish(gofuse.EIO)
 	}
 }
 
@@ -163,20 +162,7 @@ func (w *worker) yield() {
 	}
 	w.lead, w.locked = false, false
 	runtime.UnlockOSThread() // a locked goroutine that waits costs two thread switches
-	w.c.pass(w, w.op == opSetlkw)
-}
-
-// interrupt cancels the request in hand, as the kernel's INTERRUPT would. Called by whoever ends the connection.
-func (w *worker) interrupt() {
-	unique := w.unique.Load()
-	if unique == 0 {
-		return
-	}
-	var out [64]byte
-	m := gofuse.InterruptIn{InHeader: gofuse.InHeader{Opcode: opInterrupt, Unique: unique | 1}, Unique: unique}
-	m.Length = uint32(unsafe.Sizeof(m))
-	in := unsafe.Slice((*byte)(unsafe.Pointer(&m)), m.Length)
-	w.c.ps.HandleRequest([][]byte{in}, [][]byte{out[:]})
+	w.c.pass(w)
 }
 
 // reserve returns a buffer that the reply of this request fits.
@@ -191,9 +177,8 @@ func (w *worker) reserve(h *gofuse.InHeader, in []byte) []byte {
 		if len(in) >= int(unsafe.Sizeof(gofuse.GetXAttrIn{})) {
 			need = int((*gofuse.GetXAttrIn)(unsafe.Pointer(h)).Size)
 		}
-	case opIoctl: // always refused
 	}
-	if need+1024 <= smallOutLen {
+	if need+outHeaderLen <= smallOutLen {
 		return w.smallOut
 	}
 	if w.out == nil {
@@ -222,8 +207,9 @@ func (w *worker) dropBuffers() {
 }
 
 // panicked logs a panic of a handler; the request gets EIO.
-func (c *conn) panicked(r any) gofuse.Status {
+func (c *conn) panicked(op uint32, r any) gofuse.Status {
 	c.panics.Add(1)
-	c.log.Error("fuse: panic while answering a request; it gets EIO", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+	c.log.Error("fuse: a handler panicked; its request gets EIO", "op", opName(op), "panic", fmt.Sprint(r),
+		"stack", string(debug.Stack()))
 	return gofuse.EIO
 }
