@@ -85,6 +85,7 @@ type fakeContents struct {
 	syncs    int
 	settle   func() error
 	sync     func() error
+	verify   func(blob.Location) error
 }
 
 func (c *fakeContents) Settle(_ context.Context, items []blob.Staged) ([]blob.Location, error) {
@@ -113,6 +114,13 @@ func (c *fakeContents) Restage(blob.Staged) {
 	defer c.mu.Unlock()
 	c.pending++
 	c.restaged++
+}
+
+func (c *fakeContents) Verify(_ context.Context, loc blob.Location) error {
+	if c.verify != nil {
+		return c.verify(loc)
+	}
+	return nil
 }
 
 func (c *fakeContents) Sync() error {

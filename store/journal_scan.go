@@ -52,8 +52,10 @@ func (js *journalScan) run(ctx context.Context) error {
 		}
 		rec, ok := parseRecord(js.data, off, js.salt)
 		if ok && rec.position == want {
-			if err := js.apply(ctx, seg, off, &rec, applied); err != nil {
+			if end, err := js.apply(ctx, seg, off, &rec, applied); err != nil {
 				return err
+			} else if end {
+				break
 			}
 			off = rec.end
 			want++
@@ -93,18 +95,62 @@ func (js *journalScan) load(seg int) error {
 	return nil
 }
 
-// apply decodes rec and queues its op, unless the database has it.
-func (js *journalScan) apply(ctx context.Context, seg, off int, rec *record, applied int64) error {
+// apply decodes rec and queues its op, unless the database has it. end means that the journal ends before it.
+func (js *journalScan) apply(ctx context.Context, seg, off int, rec *record, applied int64) (end bool, err error) {
 	js.durable = max(js.durable, rec.durable)
 	if rec.position <= applied {
-		return nil
+		return false, nil
 	}
 	op, err := decodeOp(rec.payload, &js.known)
 	if err != nil {
-		return fmt.Errorf("journal segment %s, position %d at offset %d: %w: %w; open the store with the version of wsfs that wrote it, or %s",
+		return false, fmt.Errorf("journal segment %s, position %d at offset %d: %w: %w; open the store with the version of wsfs that wrote it, or %s",
 			js.segs[seg].path, rec.position, off, err, ErrCorrupt, adviceMove)
 	}
-	return js.r.add(ctx, js.id, rec.position, op, len(rec.payload))
+	if end, err := js.withoutContent(ctx, seg, off, rec, op); end || err != nil {
+		return end, err
+	}
+	return false, js.r.add(ctx, js.id, rec.position, op, len(rec.payload))
+}
+
+// withoutContent reports whether a power cut took content of op that was in a pack already. Its record may well have
+// reached the disk before, as long as nobody had synced it; then the journal ends here. Content of a synced op that
+// cannot be read is damage of the pack: the op is applied, and reading the file says so.
+func (js *journalScan) withoutContent(ctx context.Context, seg, off int, rec *record, op *Op) (bool, error) {
+	if js.same {
+		return false, nil
+	}
+	for _, st := range op.Contents {
+		for _, loc := range st.Packed {
+			bad := js.r.cs.Verify(ctx, loc)
+			if bad == nil {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return false, err
+			}
+			_, count, err := js.later(seg, off, rec.position) // for the marks of later records
+			if err != nil {
+				return false, err
+			}
+			log := js.r.log().With("file", js.segs[seg].path, "offset", off, "position", rec.position, "err", bad)
+			if rec.position <= js.durable {
+				log.Error("content of a change in the journal cannot be read; the change is kept")
+				return false, nil
+			}
+			js.keep(seg)
+			log.Warn("content of a change in the journal did not reach the disk before a power cut; the change and what follows "+
+				"it were never synced and are dropped; the files are kept beside the journal", "records", count)
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// keep has the segments from seg on put aside instead of deleted.
+func (js *journalScan) keep(seg int) {
+	for _, sf := range js.segs[seg:] {
+		js.r.cut[sf.path] = true
+	}
 }
 
 // hole is what lies behind a place where no good record is.
@@ -141,9 +187,7 @@ func (js *journalScan) hole(seg, off int, want, applied int64) (hole, error) {
 			"but %d after it are, from %s offset %d on: %w; %s",
 			path, off, missing, js.id, count, js.segs[later.seg].path, later.off, ErrCorrupt, adviceMove)
 	}
-	for i := seg; i < len(js.segs); i++ {
-		js.r.cut[js.segs[i].path] = true
-	}
+	js.keep(seg)
 	log.Warn("the journal has a hole, as after a power cut: what follows it was never synced and is dropped; the files are kept beside the journal",
 		"records", count, "next", later.position)
 	return hole{}, nil

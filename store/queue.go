@@ -30,6 +30,7 @@ type contents interface {
 	Settle(ctx context.Context, items []blob.Staged) ([]blob.Location, error)
 	Applied(items []blob.Staged)
 	Restage(st blob.Staged)
+	Verify(ctx context.Context, loc blob.Location) error
 	Sync() error
 }
 
