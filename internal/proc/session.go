@@ -1,0 +1,100 @@
+package proc
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"wsfs/store"
+)
+
+// IDs hands out the numbers of new rows; *store.Store is one. Calls come with a lock held and must not block.
+type IDs interface {
+	NewSessionID() store.SessionID
+	NewProcessID() store.ProcessID
+	NewCommandID() store.CommandID
+}
+
+// maxSessions bounds how many sessions are remembered; a forgotten one gets a new row when it comes back.
+const maxSessions = 4096
+
+// Sessions are the writers of one workspace. Share it between the resolvers of a workspace that is mounted more than
+// once, so that a session is the same writer in all of them. Safe for concurrent use.
+type Sessions struct {
+	ids       IDs
+	workspace store.WorkspaceID
+	now       func() time.Time
+	host      string
+
+	mu    sync.Mutex // a leaf: nothing is called with it held but ids and now
+	known lru[sessionKey, *session]
+}
+
+// sessionKey says which session: by name, or by the leader of a login session. The zero key is "unknown".
+type sessionKey struct {
+	name  string
+	sid   int
+	start uint64 // of the leader in clock ticks; 0 if the leader was gone before we saw it
+}
+
+// session is a row and what changes with it. Guarded by Sessions.mu.
+type session struct {
+	row      *store.Session
+	commands int // numbers given out
+}
+
+// NewSessions makes an empty table. host completes the names of automatic sessions; nil now means time.Now.
+func NewSessions(ids IDs, workspace store.WorkspaceID, host string, now func() time.Time) *Sessions {
+	if now == nil {
+		now = time.Now
+	}
+	return &Sessions{ids: ids, workspace: workspace, host: host, now: now}
+}
+
+// Adopt continues a session of an earlier run under its name: it keeps its row, and the next command gets the number
+// after commands.
+func (s *Sessions) Adopt(row *store.Session, commands int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known.put(sessionKey{name: row.Name}, &session{row, commands})
+	s.known.bound(maxSessions)
+}
+
+// get returns the session's row, making it at first use; nil for the zero key. comm is the leader's, for the name of an
+// automatic session.
+func (s *Sessions) get(key sessionKey, comm string) *store.Session {
+	if key == (sessionKey{}) {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lookup(key, comm).row
+}
+
+// nextCommand counts a command of the session.
+func (s *Sessions) nextCommand(key sessionKey, comm string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ses := s.lookup(key, comm)
+	ses.commands++
+	return ses.commands
+}
+
+func (s *Sessions) lookup(key sessionKey, comm string) *session {
+	if ses, ok := s.known.get(key); ok {
+		return ses
+	}
+	name := key.name
+	if name == "" {
+		if comm == "" {
+			comm = "session"
+		}
+		name = fmt.Sprintf("%s-%d@%s", comm, key.sid, s.host)
+	}
+	ses := &session{row: &store.Session{
+		ID: s.ids.NewSessionID(), Name: name, Workspace: s.workspace, StartedAt: s.now().UnixNano(),
+	}}
+	s.known.put(key, ses)
+	s.known.bound(maxSessions)
+	return ses
+}
