@@ -3,12 +3,17 @@ package blob
 import (
 	"fmt"
 	"runtime"
+	"slices"
 
+	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 )
 
-// probeSize is how much of a chunk is compressed first to see whether the rest is worth it: trying all of a chunk that
-// does not compress costs about as much as hashing it.
+// minCompress is the least worth trying to compress.
+const minCompress = 64
+
+// probeSize is how much of a chunk zstd compresses first to see whether the rest is worth it: trying all of a chunk
+// that does not compress costs about as much as hashing it.
 const probeSize = 4 << 10
 
 // codec compresses and decompresses single blobs. Safe for any number of goroutines; it has none of its own.
@@ -37,24 +42,31 @@ func (c *codec) close() {
 	c.dec.Close()
 }
 
-// appendEncoded appends the form in which data is best stored: compressed if that saves at least 1/8.
-func (c *codec) appendEncoded(dst, data []byte) ([]byte, Encoding) {
+// appendEncoded appends the form in which data is best stored: by the encoding how if that saves at least 1/8, else as
+// it is.
+func (c *codec) appendEncoded(dst, data []byte, how Encoding) ([]byte, Encoding) {
 	n := len(dst)
-	if len(data) > 8*probeSize {
-		mid := len(data) / 2 // the start of a chunk is more often a header than typical of it
-		dst = c.enc.EncodeAll(data[mid:mid+probeSize], dst)
-		if len(dst)-n > probeSize-probeSize/32 {
-			return append(dst[:n], data...), Raw
+	if len(data) >= minCompress {
+		if how == S2 {
+			dst = slices.Grow(dst, s2.MaxEncodedLen(len(data)))
+			dst = dst[:n+len(s2.Encode(dst[n:cap(dst)], data))]
+		} else if c.worthwhile(dst, data) {
+			dst = c.enc.EncodeAll(data, dst)
 		}
-		dst = dst[:n]
-	}
-	if len(data) >= 64 {
-		dst = c.enc.EncodeAll(data, dst)
-		if len(dst)-n <= len(data)-len(data)/8 {
-			return dst, Zstd
+		if len(dst) > n && len(dst)-n <= len(data)-len(data)/8 {
+			return dst, how
 		}
 	}
 	return append(dst[:n], data...), Raw
+}
+
+// worthwhile guesses from a sample whether data compresses. It writes behind the end of dst.
+func (c *codec) worthwhile(dst, data []byte) bool {
+	if len(data) <= 8*probeSize {
+		return true
+	}
+	mid := len(data) / 2 // the start of a chunk is more often a header than typical of it
+	return len(c.enc.EncodeAll(data[mid:mid+probeSize], dst[len(dst):])) <= probeSize-probeSize/32
 }
 
 // decode writes the blob whose stored bytes are given into dst, which has its exact size. The error says how the
@@ -74,6 +86,15 @@ func (c *codec) decode(dst, stored []byte, e Encoding) error {
 		}
 		if len(out) != len(dst) {
 			return fmt.Errorf("zstd gave %d bytes for a blob of %d", len(out), len(dst))
+		}
+		return nil
+	case S2:
+		// Asked first, because Decode allocates what a damaged length asks for.
+		if n, err := s2.DecodedLen(stored); err != nil || n != len(dst) {
+			return fmt.Errorf("s2 says %d bytes for a blob of %d (%v)", n, len(dst), err)
+		}
+		if _, err := s2.Decode(dst, stored); err != nil {
+			return fmt.Errorf("s2: %w", err)
 		}
 		return nil
 	}

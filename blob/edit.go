@@ -45,7 +45,7 @@ func (s *Store) Edit(ctx context.Context, base Content, size int64, dirty []Exte
 	if size <= MaxBlob {
 		return s.editSmall(ctx, base, size, dirty, src)
 	}
-	e := &edit{s: s, ctx: ctx, base: base, size: size, dirty: dirty, src: src, batch: s.newBatch(), made: map[int64]Ref{}}
+	e := &edit{s: s, ctx: ctx, base: base, size: size, dirty: dirty, src: src, batch: s.newBatch(s.o.Large, 0), made: map[int64]Ref{}}
 	e.zero, _ = src.(ZeroReader)
 	st, err := e.run()
 	return st, e.batch.stats, err
@@ -145,7 +145,7 @@ func (e *edit) finish(root part) (Staged, error) {
 	if ref.IsZero() {
 		ref = t.node(root.level, []child{{end: e.size}})
 	}
-	if err := e.batch.place(e.ctx, t.fresh, 0); err != nil {
+	if err := e.batch.place(e.ctx, t.fresh); err != nil {
 		return Staged{}, err
 	}
 	e.batch.stats.BytesHashed += t.hashed
@@ -227,7 +227,7 @@ func (e *edit) windowDone(w *window) error {
 		w.fresh = append(w.fresh, candidate{ref, n})
 		e.s.cache.put(ref, n)
 	}
-	if err := e.batch.place(e.ctx, w.fresh, 0); err != nil {
+	if err := e.batch.place(e.ctx, w.fresh); err != nil {
 		return err
 	}
 	if !e.bulk && (e.size <= cacheEdits || w.stats.BytesHashed <= cacheEdits/2) {

@@ -28,7 +28,7 @@ func (s *Store) PutReader(ctx context.Context, r io.Reader) (Staged, error) {
 		s.bufs.putWindow(first)
 		return Staged{}, err
 	}
-	p := &put{edit: &edit{s: s, ctx: ctx, batch: s.newBatch(), made: map[int64]Ref{}, bulk: true}}
+	p := &put{edit: &edit{s: s, ctx: ctx, batch: s.newBatch(s.o.Large, 0), made: map[int64]Ref{}, bulk: true}}
 	if err := p.all(r, first, n+m); err != nil {
 		return Staged{}, err
 	}

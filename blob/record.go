@@ -100,7 +100,7 @@ func parseRecord(b []byte) (record, error) {
 		stored:   int64(binary.LittleEndian.Uint32(b[12:])),
 		crc:      binary.LittleEndian.Uint32(b[48:]),
 	}
-	if r.encoding > Zstd || r.size == 0 || r.size > maxStored || r.stored == 0 || r.stored > r.size {
+	if r.encoding > S2 || r.size == 0 || r.size > maxStored || r.stored == 0 || r.stored > r.size {
 		return record{}, errors.New("the record's header makes no sense")
 	}
 	return r, nil

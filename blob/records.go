@@ -8,6 +8,7 @@ const flushAt = 1 << 20
 // recordWriter encodes blobs and appends them to packs, many at a time. One goroutine uses it.
 type recordWriter struct {
 	s         *Store
+	encoding  Encoding
 	inlineMax int // most stored bytes that are kept in the Location; 0: none
 	buf       []byte
 	first     int        // locs from here on are in buf, with offsets into it
@@ -15,8 +16,8 @@ type recordWriter struct {
 	written   int64
 }
 
-func (s *Store) newRecordWriter(inlineMax int) *recordWriter {
-	return &recordWriter{s: s, inlineMax: inlineMax}
+func (s *Store) newRecordWriter(e Encoding, inlineMax int) *recordWriter {
+	return &recordWriter{s: s, encoding: e, inlineMax: inlineMax}
 }
 
 // add encodes a blob. It is stored after flush. data may be changed once add returned.
@@ -33,7 +34,7 @@ func (w *recordWriter) add(ref Ref, data []byte) error {
 	}
 	at := len(w.buf)
 	w.buf = appendRecordHeader(w.buf)
-	w.buf, loc.Encoding = w.s.codec.appendEncoded(w.buf, data)
+	w.buf, loc.Encoding = w.s.codec.appendEncoded(w.buf, data, w.encoding)
 	stored := w.buf[at+recordHeader:]
 	loc.Length = int64(len(stored))
 	if len(stored) <= w.inlineMax {

@@ -50,7 +50,8 @@ type Encoding uint8
 
 const (
 	Raw  Encoding = 0
-	Zstd Encoding = 1
+	Zstd Encoding = 1 // one zstd frame without checksum
+	S2   Encoding = 2 // one S2 block (an extension of Snappy): 3 to 5 times as fast as zstd, about 1/3 more bytes
 )
 
 // String returns the name of the encoding.
@@ -60,6 +61,8 @@ func (e Encoding) String() string {
 		return "raw"
 	case Zstd:
 		return "zstd"
+	case S2:
+		return "s2"
 	}
 	return fmt.Sprintf("encoding %d", uint8(e))
 }

@@ -60,7 +60,7 @@ func (s *Store) Settle(ctx context.Context, items []Staged) ([]Location, error) 
 		return nil, err
 	}
 	locs := make([]Location, 0, len(refs))
-	w := s.newRecordWriter(s.o.InlineMax)
+	w := s.newRecordWriter(s.o.Small, s.o.InlineMax)
 	defer w.release()
 	take := func(ref Ref) bool {
 		if seen[ref] {
@@ -115,8 +115,8 @@ func (s *Store) PutPacked(data []byte) (Staged, error) {
 	if len(data) == 0 {
 		return st, nil
 	}
-	b := s.newBatch()
-	if err := b.place(context.Background(), []candidate{{st.Content.Ref, data}}, s.o.InlineMax); err != nil {
+	b := s.newBatch(s.o.Small, s.o.InlineMax)
+	if err := b.place(context.Background(), []candidate{{st.Content.Ref, data}}); err != nil {
 		return Staged{}, err
 	}
 	st.Packed = b.packed
@@ -154,7 +154,9 @@ type candidate struct {
 
 // batch stores the blobs of one content, each once. Its methods may be called from several goroutines.
 type batch struct {
-	s *Store
+	s         *Store
+	encoding  Encoding
+	inlineMax int
 
 	mu     sync.Mutex
 	seen   map[Ref]struct{} // guarded by mu; what a call of place took care of or is about to
@@ -162,11 +164,13 @@ type batch struct {
 	stats  EditStats        // guarded by mu
 }
 
-func (s *Store) newBatch() *batch { return &batch{s: s, seen: map[Ref]struct{}{}} }
+func (s *Store) newBatch(e Encoding, inlineMax int) *batch {
+	return &batch{s: s, encoding: e, inlineMax: inlineMax, seen: map[Ref]struct{}{}}
+}
 
 // place stores those of cands that are not stored yet. Blobs of another Staged that is not applied yet go into packed
 // as well: that one's Op may never reach the journal, this one's has to do without it.
-func (b *batch) place(ctx context.Context, cands []candidate, inlineMax int) error {
+func (b *batch) place(ctx context.Context, cands []candidate) error {
 	if err := b.s.writable(); err != nil {
 		return err
 	}
@@ -194,7 +198,7 @@ func (b *batch) place(ctx context.Context, cands []candidate, inlineMax int) err
 		// Storing a blob twice costs space, refusing to store it loses bytes. Settle asks again.
 		b.s.o.Log.Warn("not known which blobs are stored already, so all are stored", "blobs", len(refs), "err", err)
 	}
-	w := b.s.newRecordWriter(inlineMax)
+	w := b.s.newRecordWriter(b.encoding, b.inlineMax)
 	defer w.release()
 	for _, c := range fresh {
 		if _, ok := have[c.ref]; ok {

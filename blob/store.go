@@ -19,6 +19,12 @@ type Options struct {
 	PackSize int64
 	// InlineMax is the most stored bytes of a blob that go into its row instead of a pack; 0 means 256, below 0 none.
 	InlineMax int
+	// Small is how contents of at most MaxBlob bytes are compressed; the zero value means Zstd. They are compressed by
+	// Settle, when nobody waits any more.
+	Small Encoding
+	// Large is how the blobs of large contents are compressed; the zero value means S2. Edit compresses them while
+	// close or fsync waits, and reading them back in order is bound by decompression.
+	Large Encoding
 	// Workers is how many goroutines one large Edit or PutReader may use; 0 means one per CPU.
 	Workers int
 	// Log gets what is odd but no error of a call. Nil discards it.
@@ -49,6 +55,12 @@ func Open(dir string, index Index, o Options) (*Store, error) {
 	}
 	if o.InlineMax == 0 {
 		o.InlineMax = 256
+	}
+	if o.Small == Raw {
+		o.Small = Zstd
+	}
+	if o.Large == Raw {
+		o.Large = S2
 	}
 	if o.Workers <= 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
