@@ -100,6 +100,9 @@ func (l *logger) wanted(row *store.ChangeRow) bool {
 
 // item puts one item of a change into words, if it is in the directory under.
 func (l *logger) item(ctx context.Context, row *store.ChangeRow, it *store.ChangeItem, under *target) error {
+	if overwritten(row, it) {
+		return nil
+	}
 	e := describe(row, it)
 	inside := under == nil
 	if it.Name != "" {
@@ -132,4 +135,18 @@ func (l *logger) item(ctx context.Context, row *store.ChangeRow, it *store.Chang
 		}
 	}
 	return l.out(e)
+}
+
+// overwritten reports whether it only says that a rename of the same change took its name: the rename tells that.
+func overwritten(row *store.ChangeRow, it *store.ChangeItem) bool {
+	if it.Op != store.OpUnlink && it.Op != store.OpRmdir {
+		return false
+	}
+	for i := range row.Items {
+		r := &row.Items[i]
+		if r.Op == store.OpRename && r.Ino != it.Ino && r.Parent == it.Parent && r.Name == it.Name {
+			return true
+		}
+	}
+	return false
 }

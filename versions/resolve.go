@@ -71,7 +71,7 @@ func FindWorkspace(ctx context.Context, st *store.Store, name string) (*store.Wo
 	}
 	unknown.Near = near(name, names)
 	if len(unknown.Near) == 0 && len(names) > 0 {
-		unknown.Hint = "there are " + strings.Join(names[:min(len(names), 10)], ", ")
+		unknown.Hint = "the store has " + strings.Join(names[:min(len(names), 10)], ", ")
 	}
 	return nil, unknown
 }

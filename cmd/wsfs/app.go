@@ -99,6 +99,7 @@ func (a *app) root() *cobra.Command {
 		a.logCmd(), a.catCmd(), a.lsCmd(), a.restoreCmd(), a.exportCmd(), a.checkCmd(), a.doctorCmd(), a.manCmd(), a.daemonCmd(),
 	)
 	root.InitDefaultCompletionCmd()
+	root.SuggestionsMinimumDistance = 2
 	usageErrors(root)
 	return root
 }
@@ -108,7 +109,7 @@ func usageErrors(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return daemon.Fail(daemon.ExitUsage, "%v; usage: %s", err, strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+				return daemon.Fail(daemon.ExitUsage, "%v; see `%s --help`", err, cmd.CommandPath())
 			}
 			return nil
 		}

@@ -39,6 +39,11 @@ func (a *app) initCmd() *cobra.Command {
 				return daemon.Fail(daemon.ExitFailed, "make store %s: it would be inside the mount of workspace %q at %s; choose a directory outside: %w",
 					dir, m.Workspace(), m.Point, syscall.EINVAL)
 			}
+			for up := filepath.Dir(dir); up != "/"; up = filepath.Dir(up) {
+				if _, err := os.Stat(filepath.Join(up, sqlite.File)); err == nil {
+					return daemon.Fail(daemon.ExitFailed, "make store %s: it would be inside the store %s; choose a directory outside: %w", dir, up, syscall.EINVAL)
+				}
+			}
 			if _, err := os.Stat(filepath.Join(dir, sqlite.File)); err == nil {
 				return daemon.Fail(daemon.ExitNothing, "make store %s: there is one already", dir)
 			}

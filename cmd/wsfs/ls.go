@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"syscall"
 	"time"
 
@@ -57,7 +56,7 @@ func (a *app) lsCmd() *cobra.Command {
 			if v.Type() == syscall.S_IFLNK {
 				name += " -> " + ui.Name(v.Target)
 			}
-			t.Row(fileMode(v.Mode).String(), fmt.Sprint(v.Nlink), fmt.Sprint(v.UID), fmt.Sprint(v.GID), fmt.Sprint(v.Size),
+			t.Row(modeText(v.Mode), fmt.Sprint(v.Nlink), fmt.Sprint(v.UID), fmt.Sprint(v.GID), fmt.Sprint(v.Size),
 				time.Unix(0, v.Mtime).Format("2006-01-02 15:04:05"), name)
 			return nil
 		})
@@ -105,25 +104,38 @@ func typeName(t uint32) string {
 	return "other"
 }
 
-// fileMode is a mode of stat(2) as Go prints modes.
-func fileMode(m uint32) os.FileMode {
-	mode := os.FileMode(m & 0o777)
-	for bit, flag := range map[uint32]os.FileMode{
-		syscall.S_ISUID: os.ModeSetuid, syscall.S_ISGID: os.ModeSetgid, syscall.S_ISVTX: os.ModeSticky,
-	} {
-		if m&bit != 0 {
-			mode |= flag
+// modeText is a mode as ls -l shows it.
+func modeText(m uint32) string {
+	b := []byte("?rwxrwxrwx")
+	for i := range 9 {
+		if m&(1<<(8-i)) == 0 {
+			b[i+1] = '-'
 		}
 	}
-	switch m & syscall.S_IFMT {
-	case syscall.S_IFDIR:
-		mode |= os.ModeDir
-	case syscall.S_IFLNK:
-		mode |= os.ModeSymlink
-	case syscall.S_IFIFO:
-		mode |= os.ModeNamedPipe
-	case syscall.S_IFSOCK:
-		mode |= os.ModeSocket
+	special := func(i int, bit uint32, with, without byte) {
+		if m&bit == 0 {
+			return
+		}
+		if b[i] == 'x' {
+			b[i] = with
+		} else {
+			b[i] = without
+		}
 	}
-	return mode
+	special(3, syscall.S_ISUID, 's', 'S')
+	special(6, syscall.S_ISGID, 's', 'S')
+	special(9, syscall.S_ISVTX, 't', 'T')
+	switch m & syscall.S_IFMT {
+	case syscall.S_IFREG:
+		b[0] = '-'
+	case syscall.S_IFDIR:
+		b[0] = 'd'
+	case syscall.S_IFLNK:
+		b[0] = 'l'
+	case syscall.S_IFIFO:
+		b[0] = 'p'
+	case syscall.S_IFSOCK:
+		b[0] = 's'
+	}
+	return string(b)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,7 +82,7 @@ func (a *app) end(ctx context.Context, m *daemon.MountInfo, lazy bool) error {
 		_, err := c.Unmount(ctx, m.Point, lazy)
 		var gone *daemon.GoneError
 		if err == nil {
-			waitEnd(ctx, c)
+			waitEnd(ctx, c, m.Store())
 			return nil
 		}
 		if !errors.As(err, &gone) && daemon.ExitCode(err) != daemon.ExitNothing {
@@ -92,11 +93,14 @@ func (a *app) end(ctx context.Context, m *daemon.MountInfo, lazy bool) error {
 	return fuse.UnmountPath(ctx, m.Point, true)
 }
 
-// waitEnd waits for a daemon that ends because it lost its last mount, so that the store is free afterwards.
-func waitEnd(ctx context.Context, c *daemon.Client) {
-	for range 500 {
-		st, err := c.Status(ctx)
-		if err != nil || !st.Ending {
+// waitEnd waits for a daemon that ends because it lost its last mount, so that the store is free afterwards. The socket
+// is the last thing that a daemon removes.
+func waitEnd(ctx context.Context, c *daemon.Client, dir string) {
+	if st, err := c.Status(ctx); err == nil && !st.Ending {
+		return
+	}
+	for range 1000 {
+		if _, err := os.Lstat(daemon.SocketPath(dir)); err != nil || ctx.Err() != nil {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)

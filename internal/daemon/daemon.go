@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"wsfs/internal/proc"
 	"wsfs/store"
 )
 
@@ -154,11 +153,9 @@ func (d *Daemon) caller(ctx context.Context, s *slot) store.Attribution {
 	if pid <= 0 {
 		return store.Attribution{}
 	}
-	r := proc.New(proc.Options{Sessions: s.sessions, Log: d.log, Deadline: time.Second})
-	defer r.Close()
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	return r.Resolve(uint32(pid), func() {}, ctx.Done())
+	return s.resolver("").Resolve(uint32(pid), nil, ctx.Done())
 }
 
 type peerKey struct{}

@@ -21,9 +21,10 @@ type slot struct {
 	name     string
 	sessions *proc.Sessions
 
-	mu   sync.Mutex // held while the file system is opened or closed
-	live *fs.FS     // guarded by mu
-	refs int        // guarded by mu
+	mu        sync.Mutex                // held while the file system is opened or closed
+	live      *fs.FS                    // guarded by mu
+	refs      int                       // guarded by mu
+	resolvers map[string]*proc.Resolver // guarded by mu; by the mount's session, "" also serves the API
 }
 
 // acquire returns the live file system of a workspace, opening it for the first user. release must be called once.
@@ -36,7 +37,7 @@ func (d *Daemon) acquire(ctx context.Context, name string) (s *slot, f *fs.FS, r
 	s = d.slots[name]
 	if s == nil {
 		host, _ := os.Hostname() // only completes the names of automatic sessions
-		s = &slot{d: d, name: name, sessions: proc.NewSessions(d.st, ws.ID, host, d.o.Now)}
+		s = &slot{d: d, name: name, sessions: proc.NewSessions(d.st, ws.ID, host, d.o.Now), resolvers: map[string]*proc.Resolver{}}
 		d.slots[name] = s
 	}
 	d.mu.Unlock()
@@ -57,6 +58,19 @@ func (d *Daemon) acquire(ctx context.Context, name string) (s *slot, f *fs.FS, r
 	return s, s.live, sync.OnceFunc(s.release), nil
 }
 
+// resolver attributes callers whose own session is not known to session. Mounts with the same one share it, and with
+// it the commands it has seen, so that a command that works on two mounts is one command.
+func (s *slot) resolver(session string) *proc.Resolver {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.resolvers[session]
+	if r == nil {
+		r = proc.New(proc.Options{Sessions: s.sessions, MountSession: session, Log: s.d.log})
+		s.resolvers[session] = r
+	}
+	return r
+}
+
 func (s *slot) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,6 +81,10 @@ func (s *slot) release() {
 		s.d.log.Error("close workspace", "workspace", s.name, "error", err)
 	}
 	s.live = nil
+	for session, r := range s.resolvers {
+		_ = r.Close() // it only holds descriptors of /proc
+		delete(s.resolvers, session)
+	}
 }
 
 // each calls fn with every live file system.
@@ -139,7 +157,7 @@ func (d *Daemon) createWorkspace(ctx context.Context, name, origin string, uid, 
 			UID: uid, GID: gid, Nlink: 2, Mtime: now, Ctime: now, Atime: now,
 		}},
 		Items:   []store.Item{{Op: store.OpWorkspace, Ino: store.RootIno}},
-		Pointer: &store.Pointer{Workspace: ws, NewTimeline: &store.Timeline{ID: ws.Timeline, Head: 1}, Why: "init"},
+		Pointer: &store.Pointer{Workspace: ws, NewTimeline: &store.Timeline{ID: ws.Timeline}, Why: "init"},
 	}
 	slot, err := d.st.Append(op)
 	if err == nil {

@@ -14,7 +14,6 @@ import (
 
 	"wsfs/fs"
 	"wsfs/fs/fuse"
-	"wsfs/internal/proc"
 )
 
 // unmountPatience is how long the end of the daemon waits for users of a mount before it cuts them off.
@@ -61,14 +60,12 @@ func (d *Daemon) mount(ctx context.Context, req MountRequest) (Mount, error) {
 		drop()
 		return Mount{}, err
 	}
-	resolver := proc.New(proc.Options{Sessions: s.sessions, MountSession: req.Session, Log: d.log})
 	m, err := fuse.New(context.WithoutCancel(ctx), f, point, fuse.Options{
 		AllowOther: req.AllowOther, ReadOnly: req.ReadOnly, Suid: req.Suid, Dev: req.Dev, NoExec: req.NoExec,
 		NonEmpty: req.NonEmpty, Name: sourceName(req.Workspace, d.o.Store), Transport: fuse.Transport(req.Transport),
-		Resolver: resolver, Log: d.log,
+		Resolver: s.resolver(req.Session), Log: d.log,
 	})
 	if err != nil {
-		resolver.Close()
 		release()
 		drop()
 		return Mount{}, err
@@ -82,14 +79,13 @@ func (d *Daemon) mount(ctx context.Context, req MountRequest) (Mount, error) {
 	go func() {
 		err := m.Wait()
 		d.log.Info("unmounted", "workspace", req.Workspace, "mountpoint", point, "error", err)
-		resolver.Close()
 		release()
 		d.mu.Lock()
 		delete(d.mounts, point)
 		d.mu.Unlock()
 		d.saveMounts()
+		d.leaveIfIdle() // before anybody is answered, so that Status tells them that the daemon ends
 		close(entry.gone)
-		d.leaveIfIdle()
 	}()
 	return info, nil
 }
