@@ -31,3 +31,6 @@ func Queries(n int) map[string]string {
 		"versions":   withKeys(sqlVersions, n, 4),
 	}
 }
+
+// SetCrashPoint has f called at named points of the applier.
+func (o *Options) SetCrashPoint(f func(point string)) { o.crashPoint = f }
