@@ -181,26 +181,57 @@ func TestFakeLoop(t *testing.T) {
 	}
 }
 
-func TestMalformedFiles(t *testing.T) {
-	for _, file := range []string{"stat", "status"} {
-		f := fakeChain(t)
-		f.write(30, file, "nonsense")
-		r := newResolver(t, Options{Root: f.root, MountSession: "mount"})
-		if who := resolve(r, 30); who.Session.Name != "mount" || who.Process != nil {
-			t.Errorf("%s is nonsense: %+v, want the mount's session only", file, who)
-		}
-		f.write(20, file, "nonsense")
-		r = newResolver(t, Options{Root: fakeChainWith(t, 20, file).root, MountSession: "mount"})
-		if who := resolve(r, 30); who.Session.Name != "a" || who.Process.PID != 30 {
-			t.Errorf("the parent's %s is nonsense: %+v, want the session of its own environment", file, who)
+// TestFailureIsNotKept has each process of the chain fail to be read for a reason that passes.
+func TestFailureIsNotKept(t *testing.T) {
+	for _, file := range []string{"stat", "status", "environ", "cmdline"} {
+		for _, pid := range []int{10, 20, 30} {
+			f := fakeChain(t)
+			good, err := os.ReadFile(f.path(pid, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(f.path(pid, file)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(f.path(pid, file), 0o755); err != nil { // reading it is EISDIR
+				t.Fatal(err)
+			}
+			r := newResolver(t, Options{Root: f.root, MountSession: "mount"})
+			want := "a"
+			if pid == 30 && file != "cmdline" {
+				want = "mount"
+			}
+			if who := resolve(r, 30); who.Session.Name != want || (pid != 30 && (who.Process == nil || who.Process.PID != 30)) {
+				t.Errorf("no %s of process %d: %+v (%+v), want session %s", file, pid, who, who.Session, want)
+			}
+			if err := os.Remove(f.path(pid, file)); err != nil {
+				t.Fatal(err)
+			}
+			f.write(pid, file, string(good))
+			if who := resolve(r, 30); who.Session.Name != "a" || who.Command == nil || who.Command.Argv != "bash\x00-c\x00x" || who.Process.Parent.Parent.PID != 10 {
+				t.Errorf("%s of process %d is back: %+v, process %+v; want everything", file, pid, who, who.Process)
+			}
 		}
 	}
 }
 
-func fakeChainWith(t *testing.T, pid int, file string) *fakeProc {
-	f := fakeChain(t)
-	f.write(pid, file, "nonsense")
-	return f
+func TestLongChain(t *testing.T) {
+	f := newFakeProc(t)
+	const n = 200
+	for pid := 1; pid <= n; pid++ {
+		env := ""
+		if pid == 1 {
+			env = SessionVariable + "=a\x00"
+		}
+		f.add(pid, pid-1, 1, "sh", "sh\x00-"+strconv.Itoa(pid)+"\x00", env+"A=1\x00")
+	}
+	r := newResolver(t, Options{Root: f.root})
+	// There may be more processes than readers: then it takes more than one try.
+	var who store.Attribution
+	waitFor(t, "the chain is known", func() bool { who = resolve(r, n); return who.Session != nil && who.Session.Name == "a" })
+	if who.Command.Argv != "sh\x00-2" {
+		t.Errorf("command %q, want the one below the root", who.Command.Argv)
+	}
 }
 
 func TestUnreadableEnvironment(t *testing.T) {
@@ -226,7 +257,5 @@ func TestUnreadableEnvironment(t *testing.T) {
 	if who := resolve(r, 1); who.Session.Name != "mount" || who.Process == nil || who.Process.PID != 1 || who.Process.Argv == "" {
 		t.Errorf("process 1: %+v, process %+v", who, who.Process)
 	}
-	if len(r.readers) != 0 {
-		t.Error(strconv.Itoa(len(r.readers)) + " readers left")
-	}
+	waitFor(t, "readers end", func() bool { return len(r.readers) == 0 })
 }

@@ -3,6 +3,7 @@ package proc
 import (
 	"errors"
 	"io/fs"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,6 +24,7 @@ type image struct {
 	comm    *file         // immutable; its cache entry's
 	space   *file         // pagemap, owned by the cache entry; nil if it may not be used
 	dropped bool          // no longer in the cache
+	late    atomic.Bool   // somebody has waited for done in vain: nobody does again
 
 	facts  facts
 	known  bool   // facts hold all but argv and env

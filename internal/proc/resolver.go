@@ -125,12 +125,8 @@ func (r *Resolver) await(img *image, limit time.Time, yield func(), cancel <-cha
 			continue
 		default:
 		}
-		// One that others have waited for in vain is not waited for again.
-		left := time.Until(limit)
-		if own := time.Until(img.since.Add(r.o.Deadline)); own < left {
-			left = own
-		}
-		if left <= 0 {
+		left := min(time.Until(limit), time.Until(img.since.Add(r.o.Deadline)))
+		if img.late.Load() || left <= 0 {
 			return
 		}
 		if yield != nil {
@@ -142,6 +138,7 @@ func (r *Resolver) await(img *image, limit time.Time, yield func(), cancel <-cha
 		case <-img.done:
 			timer.Stop()
 		case <-timer.C:
+			img.late.Store(true)
 			r.o.Log.Warn("caller not known in time: its command line or environment could not be read yet",
 				"pid", img.pid, "deadline", r.o.Deadline)
 			return

@@ -48,15 +48,20 @@ func (r *Resolver) finish(img *image, f facts, space *file, err error) {
 		r.files++
 		r.evict(r.o.MaxFiles)
 	}
-	if err != nil && !img.dropped {
-		if t, ok := r.tasks.get(img.pid); ok && t.img == img {
-			r.drop(t)
-		}
+	if err != nil {
+		r.forget(img)
 	}
 	close(img.done)
 	r.mu.Unlock()
 	space.release()
 	<-r.readers
+}
+
+// forget takes an image out of the cache. Called with mu held.
+func (r *Resolver) forget(img *image) {
+	if t, ok := r.tasks.get(img.pid); ok && t.img == img {
+		r.drop(t)
+	}
 }
 
 // leader finds the leader of session sid, of which a process that started at start is a member. The number cannot have
@@ -173,8 +178,15 @@ func (r *Resolver) above(img *image, hops int) (*node, bool) {
 	switch {
 	case !img.placed:
 		return nil, false
-	case img.parent == nil || hops >= maxHops || (img.parent.whole && img.parent.err != nil):
+	case img.parent == nil || hops >= maxHops:
 		return nil, true
+	case img.parent.whole && img.parent.err != nil:
+		if gone(img.parent.err) {
+			return nil, true
+		}
+		img.err = img.parent.err // not final, and to be tried again
+		r.forget(img)
+		return nil, false
 	}
 	up := r.decide(img.parent, hops+1)
 	if up != nil && up.start > img.facts.start {
