@@ -61,7 +61,7 @@ func checkName(what, name string, longest int, forbidden string) error {
 		return bad(fmt.Sprintf("must not contain %q", name[i]))
 	}
 	for _, r := range name {
-		if unicode.IsControl(r) || unicode.IsSpace(r) || !unicode.IsPrint(r) {
+		if unicode.IsControl(r) || unicode.IsSpace(r) || !unicode.IsPrint(r) || r == utf8.RuneError {
 			return bad(fmt.Sprintf("must not contain %q", r))
 		}
 	}
