@@ -17,14 +17,16 @@ type applier struct {
 	s         *Store
 	w         *writer
 	timelines map[TimelineID]*timelineState
-	commands  map[CommandID]*commandSpan
-	names     nameBatch
-	versions  versionBatch
-	changes   bulk
-	items     bulk
-	blobs     bulk
-	rows      int64 // since the last checkpoint
-	lastOp    int64 // id of the op being applied
+	// commands are those of the group, with the order in which they came.
+	commands     map[commandTimeline]*commandSpan
+	commandOrder []commandTimeline
+	names        nameBatch
+	versions     versionBatch
+	changes      bulk
+	items        bulk
+	blobs        bulk
+	rows         int64 // since the last checkpoint
+	lastOp       int64 // id of the op being applied
 }
 
 // timelineState is what a group needs to know of a timeline, and what it does to it.
@@ -36,15 +38,19 @@ type timelineState struct {
 
 // commandSpan is what a group adds to a command's row.
 type commandSpan struct {
-	timeline    TimelineID
 	before, end Seq
+}
+
+type commandTimeline struct {
+	command  CommandID
+	timeline TimelineID
 }
 
 func newApplier(s *Store) *applier {
 	return &applier{
 		s: s, w: s.w,
 		timelines: make(map[TimelineID]*timelineState),
-		commands:  make(map[CommandID]*commandSpan),
+		commands:  make(map[commandTimeline]*commandSpan),
 		names:     newNameBatch(),
 		versions:  newVersionBatch(),
 		changes: newBulk(`INSERT INTO change (timeline_id, seq, op_id, kind, undoes_change, session_id, command_id, process_id,
@@ -114,6 +120,7 @@ func opID(g *group, i int) int64 {
 func (a *applier) reset() {
 	clear(a.timelines)
 	clear(a.commands)
+	a.commandOrder = a.commandOrder[:0]
 	a.names.reset()
 	a.versions.reset()
 	a.changes.reset()

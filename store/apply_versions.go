@@ -20,14 +20,13 @@ type versionRow struct {
 	timeline TimelineID
 	v        *Version
 	parent   VersionID // v.Parent, or that of the versions that were merged into v
-	fixed    bool      // a later version of the directory must not replace this one
+	fixed    bool      // brought more than new times of a directory
 	dropped  bool
 }
 
-// versionBatch collects the versions of a batch of ops. Directories change with every name in them; of the versions of
-// one directory in a batch that differ in nothing but time, the last one is kept. What a program set itself (mkdir,
-// utimes, chmod, xattrs) and every change of the number of links is kept, so that a past state is right in all but the
-// times of directories, which may be those of the group before.
+// versionBatch collects the versions of a batch of ops. A directory gets a version with every name in it that comes or
+// goes. Of those in a batch that brought nothing but new times, only the last is kept: a past state is right in all but
+// the times of directories, which may be older by a group.
 type versionBatch struct {
 	rows []versionRow
 	at   map[versionKey]int32 // index into rows
@@ -66,7 +65,7 @@ func (b *versionBatch) add(op *Op) {
 		row := versionRow{timeline: op.Timeline, v: v, parent: v.Parent}
 		dir := v.Mode&syscall.S_IFMT == syscall.S_IFDIR
 		if dir {
-			row.fixed = op.Amend || v.Parent == 0 || setByProgram(op, v.Ino)
+			row.fixed = op.Amend || v.Parent == 0 || !onlyTimes(op, v)
 		}
 		// The same key again: an amended version, or an op that touched a directory twice.
 		if j, ok := b.at[key]; ok && !b.rows[j].dropped {
@@ -81,9 +80,12 @@ func (b *versionBatch) add(op *Op) {
 		j := int32(len(b.rows))
 		if dir && !op.Amend {
 			key0 := versionKey{op.Timeline, v.Ino, 0}
-			if k, ok := b.dirs[key0]; ok && !b.rows[k].fixed && onlyTimes(b.rows[k].v, v) {
-				b.rows[k].dropped = true
-				row.parent = b.rows[k].parent
+			if k, ok := b.dirs[key0]; ok {
+				row.fixed = row.fixed || !sameButTimes(b.rows[k].v, v)
+				if !b.rows[k].fixed {
+					b.rows[k].dropped = true
+					row.parent = b.rows[k].parent
+				}
 			}
 			b.dirs[key0] = j
 		}
@@ -92,24 +94,30 @@ func (b *versionBatch) add(op *Op) {
 	}
 }
 
-// setByProgram reports whether an op made or set ino itself, rather than changing a name in it.
-func setByProgram(op *Op, ino Ino) bool {
-	for i := range op.Items {
-		if op.Items[i].Ino != ino {
-			continue
-		}
-		switch op.Items[i].Op {
-		case OpMkdir, OpSetattr, OpSetxattr, OpRemovexattr, OpImport, OpRestore:
-			return true
+// onlyTimes reports whether all that op did to the directory v is that names of other things than directories came or
+// went. What its version was before need not be known for that.
+func onlyTimes(op *Op, v *Version) bool {
+	for i := range op.Names {
+		if op.Names[i].Type == syscall.S_IFDIR {
+			return false
 		}
 	}
-	return op.Kind == OpWorkspace
+	for i := range op.Items {
+		it := &op.Items[i]
+		switch it.Op {
+		case OpCreate, OpWrite, OpSymlink, OpMknod, OpLink, OpUnlink, OpRename, OpExchange:
+		default:
+			if it.Ino == v.Ino || it.Parent == v.Ino || it.FromParent == v.Ino {
+				return false
+			}
+		}
+	}
+	return op.Kind != OpWorkspace && op.Kind != OpNone && v.Replaced == 0 && v.Merge == 0
 }
 
-// onlyTimes reports whether a and b, two states of one directory, differ in nothing but their times.
-func onlyTimes(a, b *Version) bool {
+// sameButTimes reports whether a and b, two states of one directory, differ in nothing but their times.
+func sameButTimes(a, b *Version) bool {
 	return a.Mode == b.Mode && a.UID == b.UID && a.GID == b.GID && a.Nlink == b.Nlink && a.Size == b.Size &&
-		a.Replaced == b.Replaced && b.Merge == 0 &&
 		maps.EqualFunc(a.Xattrs, b.Xattrs, func(x, y []byte) bool { return slices.Equal(x, y) })
 }
 

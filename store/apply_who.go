@@ -54,25 +54,26 @@ func (a *applier) span(op *Op, before Seq) {
 	if op.Who.Command == nil {
 		return
 	}
-	id := op.Who.Command.ID
-	c := a.commands[id]
+	key := commandTimeline{op.Who.Command.ID, op.Timeline}
+	c := a.commands[key]
 	if c == nil {
-		c = &commandSpan{timeline: op.Timeline, before: before}
-		a.commands[id] = c
+		c = &commandSpan{before: before}
+		a.commands[key] = c
+		a.commandOrder = append(a.commandOrder, key)
 	}
-	if c.timeline == op.Timeline { // a command has one span: on the first timeline it changed
-		c.end = op.Seq
-	}
+	c.end = op.Seq
 }
 
+// writeCommands brings the rows of commands up to date. A row has one span: that on the first timeline it changed.
 func (a *applier) writeCommands(ctx context.Context) error {
-	for id, c := range a.commands {
+	for _, key := range a.commandOrder {
+		c := a.commands[key]
 		if _, err := a.w.exec(ctx, `UPDATE command SET timeline_id = ?, seq_before = ? WHERE id = ? AND timeline_id = 0`,
-			int64(c.timeline), int64(c.before), int64(id)); err != nil {
+			int64(key.timeline), int64(c.before), int64(key.command)); err != nil {
 			return err
 		}
 		if _, err := a.w.exec(ctx, `UPDATE command SET seq_after = ? WHERE id = ? AND timeline_id = ?`,
-			int64(c.end), int64(id), int64(c.timeline)); err != nil {
+			int64(c.end), int64(key.command), int64(key.timeline)); err != nil {
 			return err
 		}
 	}

@@ -94,7 +94,7 @@ func queryRules() []queryRule {
 			WHERE v.content_hash IS NOT NULL AND b.hash IS NULL`},
 		{31, "blob %x has size %d and %d stored bytes in pack %d at %d, or inline: that cannot be", `
 			SELECT hash, size, pack_length, pack, pack_offset FROM blob
-			WHERE length(hash) <> 32 OR size < 1 OR encoding NOT IN (0, 1)
+			WHERE length(hash) <> 32 OR size < 1
 				OR (data IS NULL) <> (pack > 0 AND pack_length > 0 AND pack_offset > 0)`},
 		{40, "change %d of timeline %d is by session %d, command %d, process %d, not all of which exist", `
 			SELECT c.seq, c.timeline_id, c.session_id, c.command_id, c.process_id FROM change c

@@ -1,0 +1,90 @@
+// Package storetest is the suite that every database driver of package store must pass. Its heart are random histories
+// of several workspaces, with hard links, renames over names, exchanges, forks of forks and rollbacks, compared with a
+// model that copies the whole tree at every change.
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"wsfs/store"
+)
+
+// Run runs the suite against a driver whose stores are directories.
+func Run(t *testing.T, drv store.Driver) {
+	t.Run("open", func(t *testing.T) { testOpen(t, drv) })
+	t.Run("pointers", func(t *testing.T) { testPointers(t, drv) })
+	t.Run("changes", func(t *testing.T) { testChanges(t, drv) })
+	t.Run("history", func(t *testing.T) {
+		for _, group := range []int{1, 32, 1024} {
+			t.Run(fmt.Sprint("group", group), func(t *testing.T) {
+				for seed := range uint64(3) {
+					t.Run(fmt.Sprint("seed", seed), func(t *testing.T) { testHistory(t, drv, group, seed) })
+				}
+			})
+		}
+	})
+}
+
+// New makes and opens a store in a fresh directory. When the test ends it is checked and closed.
+func New(t *testing.T, drv store.Driver, o store.Options) *store.Store {
+	t.Helper()
+	dir := t.TempDir()
+	if err := store.Init(t.Context(), dir, drv); err != nil {
+		t.Fatal(err)
+	}
+	return Open(t, dir, drv, o)
+}
+
+// Open opens a store. When the test ends it is checked and closed.
+func Open(t *testing.T, dir string, drv store.Driver, o store.Options) *store.Store {
+	t.Helper()
+	st, err := store.Open(t.Context(), dir, drv, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Apply(context.Background(), st.Last()); err != nil {
+			t.Errorf("apply what is queued: %v", err)
+		}
+		Check(t, st)
+		if err := st.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return st
+}
+
+// Check fails the test for every broken invariant of the store.
+func Check(t testing.TB, st *store.Store) {
+	t.Helper()
+	n := 0
+	err := st.Check(context.Background(), func(p store.Problem) {
+		if n++; n <= 20 {
+			t.Errorf("check: %v", p)
+		}
+	})
+	if n > 20 {
+		t.Errorf("check: and %d problems more", n-20)
+	}
+	if err != nil {
+		t.Errorf("check: %v", err)
+	}
+}
+
+func testHistory(t *testing.T, drv store.Driver, group int, seed uint64) {
+	steps := 400
+	if testing.Short() {
+		steps = 120
+	}
+	st := New(t, drv, store.Options{GroupOps: group, GroupDelay: 200 * time.Millisecond})
+	w := newWorld(t, st, seed, group)
+	w.create("main")
+	w.live(steps)
+	w.compareHeads()
+	w.comparePasts()
+	w.compareBytes()
+	w.compareChanges()
+}
