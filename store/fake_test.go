@@ -175,7 +175,7 @@ func tryPipe(t testing.TB, dir string, db *fakeDB, o pipelineOptions) (*testPipe
 		t.Cleanup(func() { // before the directory goes
 			_ = tp.brk.trip(errors.New("test is over"))
 			<-p.done
-			p.j.preparers.Wait()
+			p.j.endPreparers()
 		})
 	}
 	return tp, err
@@ -202,7 +202,7 @@ func (p *testPipe) stopClean() {
 func (p *testPipe) abandon() {
 	_ = p.brk.trip(errors.New("abandoned"))
 	<-p.done
-	p.j.preparers.Wait()
+	p.j.endPreparers()
 	for _, s := range p.j.segs {
 		_ = s.f.Close()
 	}
@@ -219,6 +219,20 @@ func (p *testPipe) put(n int64, size int) (Slot, error) {
 		p.cs.Applied(op.Contents)
 	}
 	return slot, err
+}
+
+// putPacked appends op number n with content in a pack.
+func (p *testPipe) putPacked(n int64) Slot {
+	op := numbered(n, 0)
+	op.Contents = []blob.Staged{{Content: blob.Content{Size: 1 << 20}, Packed: []blob.Location{{Pack: 1}}}}
+	p.cs.mu.Lock()
+	p.cs.pending++
+	p.cs.mu.Unlock()
+	slot, err := p.append(op)
+	if err != nil {
+		p.t.Errorf("append %d: %v", n, err)
+	}
+	return slot
 }
 
 func (p *testPipe) mustPut(n int64, size int) Slot {

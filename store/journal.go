@@ -3,11 +3,11 @@ package store
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // journal is the write-ahead log of one start: records go to memory in append, to the page cache in flush and to the
@@ -28,7 +28,7 @@ type journal struct {
 	preparing bool
 	nextNum   int64
 	segs      []*segment // all with records, oldest first; the last one is active
-	next      *segment   // made ahead
+	ready     []*segment // spare ones: made ahead, or used up and to be used again
 	pos       int64      // of the last record appended
 	batches   []batch    // what flush has to write, in order
 	free      [][]byte   // buffers to use again
@@ -44,6 +44,8 @@ type journal struct {
 	flushes, syncs atomic.Int64
 	brk            *breaker // a failure of the disk trips it: nothing is written after that
 	preparers      sync.WaitGroup
+	quit           chan struct{} // closed to end them
+	ending         sync.Once
 }
 
 // batch is a run of bytes for one place of one segment.
@@ -52,6 +54,13 @@ type batch struct {
 	off  int64
 	data []byte
 }
+
+// maxReady is how many spare segments are kept. The one after the active one must be there before it is needed; a second
+// one lets those that the database has made unneeded go round.
+const maxReady = 2
+
+// fillDelay is how long a new segment stays as it is before zeros are written to it: short runs never need it.
+const fillDelay = 50 * time.Millisecond
 
 // maxIdleBuffer bounds the buffers kept for use again, in bytes each.
 const maxIdleBuffer = 1 << 20
@@ -64,6 +73,7 @@ func newJournal(dir string, id, num, segSize int64, brk *breaker) *journal {
 		segSize: segSize,
 		nextNum: num,
 		brk:     brk,
+		quit:    make(chan struct{}),
 	}
 	j.prepared.L = &j.mu
 	return j
@@ -147,43 +157,13 @@ func (j *journal) prepareAhead() {
 
 // prepareNext has a segment made in the background unless there is one. j.mu is held.
 func (j *journal) prepareNext() {
-	if j.next == nil && !j.preparing {
+	if len(j.ready) == 0 && !j.preparing {
 		j.preparing = true
 		j.preparers.Go(j.prepare)
 	}
 }
 
-// nextSegment returns a segment with room for need bytes. Nobody else appends meanwhile, so j.mu may be given up.
-func (j *journal) nextSegment(need int64) (*segment, error) {
-	for j.preparing {
-		j.prepared.Wait()
-	}
-	ahead := j.next
-	j.next = nil
-	if need <= j.segSize && ahead != nil {
-		return ahead, nil
-	}
-	num := j.nextNum
-	j.nextNum++
-	j.mu.Unlock()
-	seg, err := createSegment(j.dir, num, max(need, j.segSize))
-	if err == nil && ahead != nil {
-		// The numbers are the order of the segments: the one made ahead now comes later.
-		err = ahead.rename(j.dir, num+1)
-	}
-	j.mu.Lock()
-	j.next = ahead
-	if err != nil {
-		if !isFull(err) {
-			err = j.brk.trip(err)
-		}
-		return nil, err
-	}
-	j.nextNum = max(j.nextNum, num+2)
-	return seg, nil
-}
-
-// prepare makes the next segment ahead. What it fails with is met again, and reported, by the append that needs it.
+// prepare makes a segment ahead. What it fails with is met again, and reported, by the append that needs one.
 func (j *journal) prepare() {
 	j.mu.Lock()
 	num := j.nextNum
@@ -192,14 +172,48 @@ func (j *journal) prepare() {
 	seg, err := createSegment(j.dir, num, j.segSize)
 	j.mu.Lock()
 	if err == nil {
-		j.next = seg
+		j.ready = append(j.ready, seg)
 	}
 	j.preparing = false
 	j.prepared.Broadcast()
 	j.mu.Unlock()
-	if err == nil && syncDir(j.dir) == nil {
+	if err != nil {
+		return
+	}
+	if syncDir(j.dir) == nil {
 		seg.linked.Store(true)
 	}
+	timer := time.NewTimer(fillDelay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		seg.fill()
+	case <-j.quit:
+	}
+}
+
+// nextSegment returns a segment with room for need bytes. Nobody else appends meanwhile, so j.mu may be given up.
+func (j *journal) nextSegment(need int64) (*segment, error) {
+	if need <= j.segSize {
+		for len(j.ready) == 0 && j.preparing {
+			j.prepared.Wait()
+		}
+		if len(j.ready) > 0 {
+			seg := j.ready[0]
+			j.ready = j.ready[1:]
+			seg.claim()
+			return seg, nil
+		}
+	}
+	num := j.nextNum
+	j.nextNum++
+	j.mu.Unlock()
+	seg, err := createSegment(j.dir, num, max(need, j.segSize))
+	j.mu.Lock()
+	if err != nil && !isFull(err) {
+		err = j.brk.trip(err)
+	}
+	return seg, err
 }
 
 // buffer returns an empty buffer. j.mu is held.
@@ -239,6 +253,8 @@ func (j *journal) flush(position int64) error {
 	for i := range todo {
 		b := &todo[i]
 		if len(b.data) > 0 {
+			// Behind the last record there may be what the segment held before: say that this is the end.
+			b.data = append(b.data, make([]byte, min(recHeader, b.seg.size-b.off-int64(len(b.data))))...)
 			if _, err := b.seg.f.WriteAt(b.data, b.off); err != nil {
 				return j.brk.trip(fmt.Errorf("write %d bytes at %d of journal segment %s: %w", len(b.data), b.off, b.seg.path, err))
 			}
@@ -319,7 +335,7 @@ func (j *journal) segments() int {
 	return len(j.segs)
 }
 
-// drop deletes the segments whose records are all at or below position, but never the active one.
+// drop takes the segments whose records are all at or below position, but never the active one, out of the journal.
 func (j *journal) drop(position int64) error {
 	j.syncing.Lock() // no round may hold a file that is closed here
 	defer j.syncing.Unlock()
@@ -327,44 +343,53 @@ func (j *journal) drop(position int64) error {
 		j.mu.Lock()
 		seg := j.segs[0]
 		j.segs = j.segs[1:]
+		again := len(j.ready) < maxReady && seg.size == j.segSize
 		j.mu.Unlock()
-		if err := removeSegment(seg); err != nil {
+		if again && seg.markSpare() == nil {
+			j.mu.Lock()
+			j.ready = append(j.ready, seg)
+			j.mu.Unlock()
+			continue
+		}
+		if err := seg.remove(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func removeSegment(seg *segment) error {
-	_ = seg.f.Close()
-	if err := os.Remove(seg.path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("delete journal segment: %w", err)
-	}
-	return nil
-}
-
-// giveBack deletes the segment that was made ahead, so that others can use its space. It reports whether there was one.
+// giveBack deletes the spare segments, so that others can use their space. It reports whether there was one.
 func (j *journal) giveBack() bool {
 	j.mu.Lock()
 	for j.preparing {
 		j.prepared.Wait()
 	}
-	seg := j.next
-	j.next = nil
+	ready := j.ready
+	j.ready = nil
 	j.mu.Unlock()
-	return seg != nil && removeSegment(seg) == nil
+	freed := false
+	for _, seg := range ready {
+		freed = seg.remove() == nil || freed
+	}
+	return freed
+}
+
+// endPreparers ends what goes on in the background.
+func (j *journal) endPreparers() {
+	j.ending.Do(func() { close(j.quit) })
+	j.preparers.Wait()
 }
 
 // close ends the journal; nobody may use it any more. remove deletes its files: all of it must be in the database.
 func (j *journal) close(remove bool) error {
-	j.preparers.Wait()
+	j.endPreparers()
 	j.giveBack()
 	var errs []error
 	for _, seg := range j.segs {
 		if remove {
-			errs = append(errs, removeSegment(seg))
+			errs = append(errs, seg.remove())
 		} else {
-			_ = seg.f.Close()
+			_ = seg.f.Close() // nothing is left to flush that anybody was promised
 		}
 	}
 	return errors.Join(errs...)

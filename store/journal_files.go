@@ -1,6 +1,8 @@
 package store
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -22,8 +24,8 @@ type segmentFile struct {
 	head *segmentHeader // nil: the header reads as zeros, but what follows does not
 }
 
-// listSegments returns the segments in dir in order, and the highest number in use, cut ones included. Segments that
-// were made ahead and never written come in unused.
+// listSegments returns the segments in dir, by journal and first position, and the highest number in use, cut ones
+// included. Those without a header follow all others. Spare ones come in unused.
 func listSegments(dir string) (used, unused []segmentFile, top int64, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -54,11 +56,26 @@ func listSegments(dir string) (used, unused []segmentFile, top int64, err error)
 			used = append(used, sf)
 		}
 	}
-	slices.SortFunc(used, func(a, b segmentFile) int { return int(a.num - b.num) })
+	slices.SortStableFunc(used, func(a, b segmentFile) int {
+		switch {
+		case a.head == nil || b.head == nil:
+			return cmp.Compare(btoi(a.head == nil), btoi(b.head == nil))
+		case a.head.journal != b.head.journal:
+			return cmp.Compare(a.head.journal, b.head.journal)
+		}
+		return cmp.Compare(a.head.first, b.head.first)
+	})
 	return used, unused, top, nil
 }
 
-// readHeader reads sf.head. empty means that there is nothing in the file at all.
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// readHeader reads sf.head. empty means that there is nothing in the file.
 func (sf *segmentFile) readHeader() (empty bool, err error) {
 	f, err := os.Open(sf.path)
 	if err != nil {
@@ -69,6 +86,9 @@ func (sf *segmentFile) readHeader() (empty bool, err error) {
 	n, err := io.ReadFull(f, b)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return false, fmt.Errorf("read journal segment %s: %w", sf.path, err)
+	}
+	if bytes.HasPrefix(b[:n], []byte(spareMagic)) {
+		return true, nil
 	}
 	// A header lies within one sector: a power cut leaves all of it or zeros. Anything else is damage.
 	if zero(b[:n]) {
@@ -127,6 +147,11 @@ func zeroFile(f *os.File) (bool, error) {
 // database does not have. Opening the store for writing brings them in. While a writer runs it says true.
 func NeedsReplay(dir string) (bool, error) {
 	used, _, _, err := listSegments(journalDir(dir))
+	for range 3 {
+		if errors.Is(err, ErrCorrupt) { // a writer may have been at it
+			used, _, _, err = listSegments(journalDir(dir))
+		}
+	}
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}

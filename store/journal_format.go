@@ -8,9 +8,10 @@ import (
 
 // A journal is a row of segment files journal/%08d.wj, written by one start of one writer:
 //
-//	segment = header record* zeros      preallocated, so that a write needs no new space
+//	segment = header record* end        preallocated, so that a write needs no new space
 //	header  = magic[8] version:4 crc:4 journal:8 first:8 salt:8 boot[16] mount:8
 //	record  = crc:4 length:4 position:8 durable:8 payload[length] zeros to a multiple of 8
+//	end     = zeros[24], or the end of the file; whatever follows is of no meaning
 //
 // Numbers are little endian. Checksums are CRC32C. That of the header covers the header with the checksum zeroed; that
 // of a record covers everything after it but the padding and starts from the salt, a random number of the journal, so
@@ -20,6 +21,7 @@ import (
 // above it may be what a power cut leaves of writes that nobody had synced.
 const (
 	segMagic   = "wsfs-wj\n"
+	spareMagic = "wsfs-sp\n" // in place of segMagic: nothing is in the file yet, or any more
 	segVersion = 1
 	segHeader  = 64
 	recHeader  = 24

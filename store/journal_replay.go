@@ -48,7 +48,7 @@ func replay(ctx context.Context, dir string, be backend, cs contents, o *pipelin
 	}
 	for len(used) > 0 {
 		n := 1
-		for n < len(used) && (used[n].head == nil || used[0].head == nil || used[n].head.journal == used[0].head.journal) {
+		for n < len(used) && (used[n].head == nil || used[0].head != nil && used[n].head.journal == used[0].head.journal) {
 			n++
 		}
 		js := &journalScan{r: r, segs: used[:n], open: -1}

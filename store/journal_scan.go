@@ -23,28 +23,23 @@ type journalScan struct {
 
 // run applies what the database does not have of the journal.
 func (js *journalScan) run(ctx context.Context) error {
-	first := js.segs[0].head
-	if first == nil {
-		// Its first page never reached the disk, so no sync of it was ever acknowledged.
-		js.r.cut[js.segs[0].path] = true
-		js.r.log().Warn("a journal segment has no beginning, as after a power cut; it is kept beside the journal and not applied",
-			"file", js.segs[0].path)
-		if len(js.segs) > 1 {
-			js.segs = js.segs[1:]
-			return js.run(ctx)
-		}
+	if js.segs[0].head == nil { // and so are the others
+		js.keep(0)
+		js.r.log().Warn("journal segments have no beginning, as after a power cut: no sync of what they hold was ever acknowledged; "+
+			"they are kept beside the journal and not applied", "file", js.segs[0].path, "files", len(js.segs))
 		return nil
 	}
-	js.id, js.salt = first.journal, first.salt
-	js.same = first.place.known() && first.place == js.r.place
+	js.id, js.salt = js.segs[0].head.journal, js.segs[0].head.salt
+	js.same = js.segs[0].head.place.known() && js.segs[0].head.place == js.r.place
 	applied := js.r.applied[js.id]
 	js.durable = applied
-	if first.first > applied+1 {
+	seg, ok := js.start(applied + 1)
+	if !ok {
 		return fmt.Errorf("journal segment %s begins at position %d of journal %d, but the database has it only up to %d: "+
 			"segments before it are gone, or the database is older than its journal: %w; put the missing files back, or %s",
-			js.segs[0].path, first.first, js.id, applied, ErrCorrupt, adviceMove)
+			js.segs[0].path, js.segs[0].head.first, js.id, applied, ErrCorrupt, adviceMove)
 	}
-	seg, off, want := 0, segHeader, first.first
+	off, want := segHeader, js.segs[seg].head.first
 	from := max(want, applied+1)
 	for {
 		if err := js.load(seg); err != nil {
@@ -61,7 +56,7 @@ func (js *journalScan) run(ctx context.Context) error {
 			want++
 			continue
 		}
-		if next := seg + 1; next < len(js.segs) && js.segs[next].head != nil && js.segs[next].head.first == want {
+		if next, ok := js.start(want); ok && next != seg && js.segs[next].head.first == want {
 			seg, off = next, segHeader
 			continue
 		}
@@ -81,6 +76,16 @@ func (js *journalScan) run(ctx context.Context) error {
 		js.r.log().Info("replayed the journal", "journal", js.id, "from", from, "to", want-1)
 	}
 	return nil
+}
+
+// start returns the segment in which position must be: the last one that begins at or before it.
+func (js *journalScan) start(position int64) (seg int, ok bool) {
+	for i := range js.segs {
+		if h := js.segs[i].head; h != nil && h.first <= position {
+			seg, ok = i, true
+		}
+	}
+	return seg, ok
 }
 
 func (js *journalScan) load(seg int) error {
@@ -148,8 +153,10 @@ func (js *journalScan) withoutContent(ctx context.Context, seg, off int, rec *re
 
 // keep has the segments from seg on put aside instead of deleted.
 func (js *journalScan) keep(seg int) {
-	for _, sf := range js.segs[seg:] {
-		js.r.cut[sf.path] = true
+	for i := range js.segs {
+		if i >= seg || js.segs[i].head == nil {
+			js.r.cut[js.segs[i].path] = true
+		}
 	}
 }
 
@@ -172,8 +179,8 @@ func (js *journalScan) hole(seg, off int, want, applied int64) (hole, error) {
 	path := js.segs[seg].path
 	log := js.r.log().With("file", path, "offset", off, "position", want)
 	if count == 0 {
-		if n := js.garbage(seg, off); n > 0 {
-			log.Warn("the journal's last record was not written completely; it was acknowledged to nobody and is dropped", "bytes", n)
+		if js.torn(off) {
+			log.Warn("the journal's last record was not written completely; it was acknowledged to nobody and is dropped")
 		}
 		return hole{}, nil
 	}
@@ -193,37 +200,34 @@ func (js *journalScan) hole(seg, off int, want, applied int64) (hole, error) {
 	return hole{}, nil
 }
 
-// later finds the good records with positions from want on behind off of segs[seg]: where the first one is, and how many.
+// later finds the good records with positions from want on, behind off of segs[seg] and in all others: where the one
+// with the lowest position is, and how many.
 func (js *journalScan) later(seg, off int, want int64) (first hole, count int, err error) {
-	for i := seg; i < len(js.segs); i++ {
+	for i := range js.segs {
 		if err := js.load(i); err != nil {
 			return first, 0, err
 		}
+		at := segHeader
+		if i == seg {
+			at = off
+		}
 		for {
-			rec, at, ok := nextRecord(js.data, off, js.salt, want-1)
+			rec, found, ok := nextRecord(js.data, at, js.salt, want-1)
 			if !ok {
 				break
 			}
-			if count == 0 {
-				first = hole{resume: true, position: rec.position, seg: i, off: at}
+			if count == 0 || rec.position < first.position {
+				first = hole{resume: true, position: rec.position, seg: i, off: found}
 			}
 			count++
 			js.durable = max(js.durable, rec.durable)
-			off = rec.end
+			at = rec.end
 		}
-		off = segHeader
 	}
 	return first, count, js.load(seg)
 }
 
-// garbage is the number of bytes from off of segs[seg] to its last byte that is not zero.
-func (js *journalScan) garbage(seg, off int) int {
-	if js.open != seg || off > len(js.data) {
-		return 0
-	}
-	b := js.data[off:]
-	for len(b) > 0 && b[len(b)-1] == 0 {
-		b = b[:len(b)-1]
-	}
-	return len(b)
+// torn reports whether something other than the mark of the end is at off of the loaded segment.
+func (js *journalScan) torn(off int) bool {
+	return off < len(js.data) && !zero(js.data[off:min(off+recHeader, len(js.data))])
 }

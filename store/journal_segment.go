@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -15,7 +16,6 @@ import (
 
 // segment is one file of the journal being written.
 type segment struct {
-	num   int64
 	path  string
 	f     *os.File
 	size  int64
@@ -24,36 +24,77 @@ type segment struct {
 	dirty atomic.Bool // written since the last fdatasync
 	// linked: the directory entry is on disk.
 	linked atomic.Bool
+
+	filling sync.Mutex
+	claimed bool // no more zeros may be written to it; filling
 }
 
 const segSuffix = ".wj"
 
 func segName(num int64) string { return fmt.Sprintf("%08d%s", num, segSuffix) }
 
-// createSegment makes segment num of size bytes with all its space reserved. Its bytes read as zeros: what marks it as
-// used is the header, written with its first record.
+// createSegment makes segment num of size bytes with all its space reserved, marked as a spare one. What makes it part
+// of the journal is the header, written with its first record: its name says nothing about its place.
 func createSegment(dir string, num, size int64) (*segment, error) {
 	path := filepath.Join(dir, segName(num))
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("make journal segment: %w", err)
 	}
-	if err := reserve(f, size); err != nil {
-		_ = f.Close()
-		_ = os.Remove(path)
+	seg := &segment{path: path, f: f, size: size}
+	if err = reserve(f, size); err == nil {
+		err = seg.markSpare()
+	}
+	if err != nil {
+		_ = seg.remove() // the first error counts
 		return nil, fmt.Errorf("reserve %d bytes for journal segment %s: %w", size, path, err)
 	}
-	return &segment{num: num, path: path, f: f, size: size}, nil
+	return seg, nil
 }
 
-// rename gives an unused segment another number.
-func (seg *segment) rename(dir string, num int64) error {
-	path := filepath.Join(dir, segName(num))
-	if err := os.Rename(seg.path, path); err != nil {
-		return fmt.Errorf("renumber journal segment: %w", err)
+// markSpare takes seg out of the journal.
+func (seg *segment) markSpare() error {
+	var b [segHeader]byte
+	copy(b[:], spareMagic)
+	_, err := seg.f.WriteAt(b[:], 0)
+	return err
+}
+
+// claim ends fill, at the latest after its next step.
+func (seg *segment) claim() {
+	seg.filling.Lock()
+	seg.claimed = true
+	seg.filling.Unlock()
+}
+
+// fill writes zeros over a spare segment until somebody claims it. Space that was only reserved makes every fdatasync
+// of new records also a commit of the file system's own journal: 0.6-0.9 ms against 0.1 ms on ext4 for space that was
+// written before.
+func (seg *segment) fill() {
+	zeros := make([]byte, 128<<10)
+	step := func(off int64) bool {
+		seg.filling.Lock()
+		defer seg.filling.Unlock()
+		if seg.claimed {
+			return false
+		}
+		_, err := seg.f.WriteAt(zeros[:min(int64(len(zeros)), seg.size-off)], off)
+		return err == nil // else whoever writes records here finds out
 	}
-	seg.num, seg.path = num, path
-	seg.linked.Store(false)
+	for off := int64(segHeader); off < seg.size; off += int64(len(zeros)) {
+		if !step(off) {
+			return
+		}
+	}
+}
+
+// remove deletes seg.
+func (seg *segment) remove() error {
+	seg.claim()
+	_ = seg.f.Close()
+	if err := os.Remove(seg.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("delete journal segment: %w", err)
+	}
 	return nil
 }
 

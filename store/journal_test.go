@@ -417,7 +417,7 @@ func TestNeedsReplay(t *testing.T) {
 	check(false)
 	db := newFakeDB()
 	p := startPipe(t, journalDir(root), db, quick())
-	p.j.preparers.Wait()
+	p.j.endPreparers()
 	check(false)
 	p.mustWait(p.mustPut(1, 1))
 	check(true)
@@ -452,18 +452,11 @@ func TestSegmentsAreDeleted(t *testing.T) {
 		slot = p.mustPut(int64(i+1), 1000)
 		p.mustWait(slot)
 		if i%50 == 0 {
-			used := segments(t, dir)
-			b, err := os.ReadFile(used[0])
-			if errors.Is(err, os.ErrNotExist) {
-				continue // deleted just now
-			}
+			used, _, _, err := listSegments(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := parseHeader(b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			h := used[0].head
 			db.mu.Lock()
 			if h.first > int64(db.durable)+1 {
 				t.Fatalf("the journal begins at %d, the database has %d durably", h.first, db.durable)
@@ -486,6 +479,83 @@ func TestSegmentsAreDeleted(t *testing.T) {
 	p = startPipe(t, dir, db, quick())
 	wantSeqs(t, db, 2000)
 	p.stopClean()
+}
+
+// Segments go round: what they held before must never be taken for what they hold now.
+func TestSegmentsAreUsedAgain(t *testing.T) {
+	const taken, all = 1000, 1150
+	fresh := func() (dir string, db *fakeDB) {
+		dir, db = t.TempDir(), newFakeDB()
+		o := quick()
+		o.groupOps = 10
+		p := startPipe(t, dir, db, o)
+		stop := make(chan struct{})
+		db.before = func(g *group) error {
+			if g.applied > taken {
+				<-stop
+				return errors.New("killed")
+			}
+			return nil
+		}
+		var made int64
+		for i := range all {
+			slot := p.mustPut(int64(i+1), 1000)
+			p.mustWait(slot)
+			if i%20 == 19 && i < taken {
+				if err := p.apply(context.Background(), slot); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p.j.mu.Lock()
+			made = p.j.nextNum
+			p.j.mu.Unlock()
+		}
+		close(stop)
+		p.abandon()
+		if made > 12 {
+			t.Fatalf("%d segments made for %d bytes", made, all*1100)
+		}
+		db.before = nil
+		wantSeqs(t, db, taken)
+		return dir, db
+	}
+	t.Run("whole", func(t *testing.T) {
+		dir, db := fresh()
+		p := startPipe(t, dir, db, quick())
+		wantSeqs(t, db, all)
+		if strings.Contains(p.log.String(), "WARN") {
+			t.Fatalf("log: %s", p.log)
+		}
+		p.stopClean()
+	})
+	t.Run("torn", func(t *testing.T) {
+		dir, db := fresh()
+		files := segments(t, dir)
+		offs, _, _ := recordsOf(t, files[len(files)-1])
+		patch(t, files[len(files)-1], offs[len(offs)-1]+50, 0xee)
+		p := startPipe(t, dir, db, quick())
+		wantSeqs(t, db, all-1)
+		if !strings.Contains(p.log.String(), "not written completely") {
+			t.Fatalf("log: %s", p.log)
+		}
+		p.stopClean()
+	})
+	t.Run("old bytes where new ones are missing", func(t *testing.T) {
+		dir, db := fresh()
+		files := segments(t, dir)
+		elsewhere(t, files...)
+		last := files[len(files)-1]
+		offs, recs, data := recordsOf(t, last)
+		n := len(offs) / 2
+		copy(data[offs[n]:], data[offs[0]:offs[1]]) // a record of lower position, whole
+		write(t, dir, 1<<20, data)
+		if err := os.Rename(filepath.Join(dir, segName(1<<20)), last); err != nil {
+			t.Fatal(err)
+		}
+		p := startPipe(t, dir, db, quick())
+		wantSeqs(t, db, int(recs[n].position)-1)
+		p.abandon()
+	})
 }
 
 // FuzzJournal damages a journal. Whatever the damage, what is applied is the beginning of what was written, unchanged.

@@ -95,6 +95,7 @@ type pipeline struct {
 	last    atomic.Int64 // slot of the last op appended
 	applied atomic.Int64 // highest slot in the database
 	pending atomic.Int64 // bytes between the two
+	packed  atomic.Int64 // highest slot of an op with content in packs: what its sync must flush as well
 	groups  atomic.Int64
 
 	mu      sync.Mutex
@@ -145,6 +146,12 @@ func (p *pipeline) append(op *Op) (Slot, error) {
 	// say so; what only moves or removes names may use up the journal's reserve.
 	if p.stalled != nil && len(op.Contents) > 0 && isFull(p.stalled) {
 		return 0, fmt.Errorf("append a change with content: %w", p.stalled)
+	}
+	for i := range op.Contents {
+		if len(op.Contents[i].Packed) > 0 {
+			p.packed.Store(p.last.Load() + 1) // before a round of sync can see the op
+			break
+		}
 	}
 	fresh := p.rows.missing(op.Who)
 	pos, size, err := p.j.append(op, fresh)
@@ -223,7 +230,16 @@ func (p *pipeline) sync(slot Slot) error {
 	if err := p.check(slot, "sync"); err != nil {
 		return err
 	}
-	return p.j.sync(int64(slot), p.cs.Sync)
+	return p.j.sync(int64(slot), p.syncPacks)
+}
+
+// syncPacks makes durable what the ops that are not durable yet name in packs. That is little: small contents ride in the
+// journal, and where the applier puts them is of no concern before its commit.
+func (p *pipeline) syncPacks() error {
+	if p.packed.Load() <= p.j.durable.Load() {
+		return nil
+	}
+	return p.cs.Sync()
 }
 
 func (p *pipeline) apply(ctx context.Context, slot Slot) error {

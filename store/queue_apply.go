@@ -136,7 +136,7 @@ func (p *pipeline) applyOnce(ctx context.Context, ops []*Op, staged []blob.Stage
 	if err := p.cs.Sync(); err != nil {
 		return p.brk.trip(err)
 	}
-	if err := p.j.sync(last, p.cs.Sync); err != nil {
+	if err := p.j.sync(last, p.syncPacks); err != nil {
 		return err
 	}
 	p.o.at("synced")
