@@ -45,6 +45,11 @@ func (r *rawFS) GetXAttr(cancel <-chan struct{}, h *gofuse.InHeader, name string
 	v, err := r.fs.GetXattr(&c.Call, inode(h.NodeId), name)
 	r.done(c)
 	if err != nil {
+		// ls -l asks for the label of every file until one answer is "not supported"; without SELinux "no such label"
+		// means the same, and costs a round trip a file.
+		if name == "security.selinux" && fs.Errno(err) == syscall.ENODATA {
+			return 0, gofuse.Status(syscall.EOPNOTSUPP)
+		}
 		return 0, status(err)
 	}
 	if len(v) > len(dest) {

@@ -22,6 +22,9 @@ func (r *rawFS) OpenDir(cancel <-chan struct{}, in *gofuse.OpenIn, out *gofuse.O
 		return status(err)
 	}
 	out.Fh = r.dirs.add(&dirHandle{dir: d})
+	// The kernel keeps the listing until it changes the directory itself (it counts its own changes, and compares at the
+	// start of every pass) or is told that somebody else did: entry and inode notifications both drop it.
+	out.OpenFlags |= gofuse.FOPEN_CACHE_DIR | gofuse.FOPEN_KEEP_CACHE
 	return gofuse.OK
 }
 

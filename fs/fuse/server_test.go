@@ -35,6 +35,8 @@ type serveConfig struct {
 	Options Options
 	// NoCache makes the kernel ask for attributes every time.
 	NoCache bool
+	// NoFlush opens with FOPEN_NOFLUSH.
+	NoFlush bool
 	// Store mounts a new workspace of this store directory and not the fake.
 	Store string
 	// Second mounts the workspace on one more directory.
@@ -60,6 +62,7 @@ func serveChild(cfg string) error {
 	}
 	c.Options.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	raw := newFake(c.NoCache)
+	raw.noFlush = c.NoFlush
 	var m *Mount
 	var err error
 	end := func() error { return nil }
@@ -260,6 +263,7 @@ func (s *server) path(name string) string { return filepath.Join(s.point, name) 
 type fake struct {
 	gofuse.RawFileSystem
 	noCache bool
+	noFlush bool
 	t       transport
 
 	mu      sync.Mutex
@@ -358,6 +362,9 @@ func (f *fake) Open(cancel <-chan struct{}, in *gofuse.OpenIn, out *gofuse.OpenO
 		return f.wait(&in.InHeader, nil)
 	}
 	out.OpenFlags = gofuse.FOPEN_KEEP_CACHE
+	if f.noFlush {
+		out.OpenFlags |= gofuse.FOPEN_NOFLUSH
+	}
 	return gofuse.OK
 }
 
