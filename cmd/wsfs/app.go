@@ -38,8 +38,6 @@ func (a *app) run(ctx context.Context, args []string) int {
 	a.out = a.printer(a.stdout)
 	root := a.root()
 	root.SetArgs(args)
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
 	if ferr := a.out.Flush(); err == nil {
 		err = ferr
@@ -89,6 +87,8 @@ func (a *app) root() *cobra.Command {
 		Version: version(),
 		Args:    noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetOut(a.stdout) // before the completion commands are made: they keep it
+	root.SetErr(a.stderr)
 	root.SetVersionTemplate("wsfs {{.Version}}\n")
 	root.PersistentFlags().StringVar(&a.storeFlag, "store", "", "directory of the store (default: the mount you are in, $WSFS_STORE, $XDG_DATA_HOME/wsfs)")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -142,6 +142,9 @@ func (a *app) jsonFlag(cmd *cobra.Command) {
 // workspaceOf adds --workspace to a command that works on one.
 func (a *app) workspaceOf(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&a.workspaceFlag, "workspace", "w", "", "workspace (default: that of the mount you are in)")
+	_ = cmd.RegisterFlagCompletionFunc("workspace", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return a.completeWorkspace(cmd, nil, "")
+	}) // the flag was made in the line before
 }
 
 // note prints to stderr what is no result and no error.

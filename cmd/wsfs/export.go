@@ -22,7 +22,7 @@ import (
 func (a *app) exportCmd() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "export WS[@REV] DIR|FILE.tar|-",
+		Use: "export WS[@REV] DIR|FILE.tar|-", ValidArgsFunction: a.completeWorkspace,
 		Short: "Write out a workspace as it is or was",
 		Long: "Writes the whole tree with modes, times, symbolic and hard links and extended attributes into the directory DIR, which\n" +
 			"must be empty or missing, into the archive FILE.tar, or as an archive to the standard output (-). Owners are kept if\n" +

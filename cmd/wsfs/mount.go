@@ -21,7 +21,7 @@ func (a *app) mountCmd() *cobra.Command {
 	var options []string
 	var foreground, create bool
 	cmd := &cobra.Command{
-		Use:   "mount WS MOUNTPOINT",
+		Use: "mount WS MOUNTPOINT", ValidArgsFunction: a.completeWorkspace,
 		Short: "Mount a workspace",
 		Long: "Mounts workspace WS on the directory MOUNTPOINT. One daemon serves all mounts of a store; it is started by the\n" +
 			"first mount and ends after the last one.",

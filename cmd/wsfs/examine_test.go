@@ -1,0 +1,52 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestExamine(t *testing.T) {
+	dir := t.TempDir()
+	x := &examiner{dev: dir + "/fuse", fuseConf: dir + "/fuse.conf", proc: dir + "/proc", sys: dir + "/sys"}
+	if f := x.device(); f.State != "fail" || !strings.Contains(f.Fix, "modprobe fuse") {
+		t.Errorf("%+v", f)
+	}
+	put := func(name, content string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("fuse", "")
+	if f := x.device(); f.State != "ok" {
+		t.Errorf("%+v", f)
+	}
+	for release, state := range map[string]string{"6.18.1-x": "ok", "5.10.0": "warn", "4.19.0-26-amd64": "fail", "what": "warn"} {
+		put("proc/sys/kernel/osrelease", release+"\n")
+		if f := x.kernel(); f.State != state {
+			t.Errorf("kernel %s: %+v", release, f)
+		}
+	}
+	put("proc/sys/fs/inotify/max_user_watches", "8192\n")
+	if f := x.watches(); f.State != "warn" || !strings.Contains(f.Fix, "sysctl") {
+		t.Errorf("%+v", f)
+	}
+	store := dir + "/store"
+	if f := x.store(store); len(f) != 1 || f[0].State != "warn" || !strings.Contains(f[0].Fix, "wsfs init --store "+store) {
+		t.Errorf("%+v", f)
+	}
+	put("store/wsfs.db", "")
+	if err := os.Chmod(store, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	found := x.store(store)
+	if found[0].State != "warn" || !strings.Contains(found[0].Fix, "chmod 700") || len(found) != 4 {
+		t.Errorf("%+v", found)
+	}
+}
