@@ -107,7 +107,7 @@ func (a *app) printStatus(r *statusReply) {
 	t := a.out.NewTable("", "")
 	t.Row("store", ui.Name(string(r.Store)))
 	if r.Here != nil {
-		t.Row("here", fmt.Sprintf("workspace %s, path /%s", r.Here.Workspace, ui.Name(string(r.Here.Path))))
+		t.Row("here", fmt.Sprintf("workspace %s, path %s", r.Here.Workspace, ui.Name("/"+string(r.Here.Path))))
 	}
 	if !r.Running {
 		daemonText := "none is running; `wsfs mount` starts one"

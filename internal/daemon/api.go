@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"syscall"
 	"unicode/utf8"
 )
 
@@ -60,8 +61,27 @@ func (p *Path) UnmarshalJSON(b []byte) error {
 
 // ErrorBody is the body of every answer that is not 2xx, and the last line of a stream that failed.
 type ErrorBody struct {
-	Error string `json:"error"`
-	Exit  int    `json:"exit"`
+	Error string        `json:"error"`
+	Exit  int           `json:"exit"`
+	Errno syscall.Errno `json:"errno,omitempty"` // of Linux, if the error stands for one
+}
+
+// err is the error as it was before it became a body, as far as errors.Is and ExitCode can tell.
+func (b ErrorBody) err() error { return &Error{b.Exit, &remoteError{b.Error, b.Errno}} }
+
+// remoteError is an error of another process.
+type remoteError struct {
+	text  string
+	errno syscall.Errno
+}
+
+func (e *remoteError) Error() string { return e.text }
+
+func (e *remoteError) Unwrap() error {
+	if e.errno == 0 {
+		return nil
+	}
+	return e.errno
 }
 
 // MountRequest asks for a mount. Mountpoint is absolute and free of symbolic links.
@@ -138,8 +158,7 @@ type ImportLine struct {
 	Files  int64        `json:"files"`
 	Total  int64        `json:"total,omitempty"` // files, 0 while it is not known
 	Bytes  int64        `json:"bytes"`
-	Error  string       `json:"error,omitempty"`
-	Exit   int          `json:"exit,omitempty"`
+	Failed *ErrorBody   `json:"failed,omitempty"`
 	Result *ImportReply `json:"result,omitempty"`
 }
 

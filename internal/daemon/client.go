@@ -113,7 +113,7 @@ func (c *Client) open(ctx context.Context, method, path string, in any) (io.Read
 		if json.Unmarshal(b, &e) != nil || e.Error == "" {
 			return nil, fmt.Errorf("ask the daemon: %s %s: %s", method, path, resp.Status)
 		}
-		return nil, &Error{e.Exit, errors.New(e.Error)}
+		return nil, e.err()
 	}
 	return resp.Body, nil
 }
@@ -199,8 +199,8 @@ func (c *Client) Import(ctx context.Context, req ImportRequest, progress func(Im
 			return nil, fmt.Errorf("import: the daemon's answer is not understood: %w", err)
 		}
 		switch {
-		case line.Error != "":
-			return line.Result, &Error{line.Exit, errors.New(line.Error)}
+		case line.Failed != nil:
+			return line.Result, line.Failed.err()
 		case line.Done:
 			return line.Result, nil
 		}

@@ -107,7 +107,9 @@ func writeError(w http.ResponseWriter, err error) {
 
 // errorBody is the one translation from an error to an exit code.
 func errorBody(err error) ErrorBody {
-	return ErrorBody{err.Error(), ExitCode(err)}
+	body := ErrorBody{Error: err.Error(), Exit: ExitCode(err)}
+	_ = errors.As(err, &body.Errno) // 0 if it stands for none
+	return body
 }
 
 // ExitCode is the exit code that an error leads to.

@@ -44,7 +44,7 @@ func (d *Daemon) serveImport(w http.ResponseWriter, r *http.Request) {
 	line := ImportLine{Done: true, Result: res}
 	if err != nil {
 		body := errorBody(err)
-		line.Error, line.Exit = body.Error, body.Exit
+		line.Failed = &body
 	}
 	out.send(line)
 }

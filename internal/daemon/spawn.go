@@ -20,9 +20,8 @@ func LogFile(dir string) string { return filepath.Join(dir, "daemon.log") }
 
 // ready is what a daemon that was started tells its starter, once, when it serves or gives up.
 type ready struct {
-	PID   int    `json:"pid"`
-	Error string `json:"error,omitempty"`
-	Exit  int    `json:"exit,omitempty"`
+	PID    int        `json:"pid"`
+	Failed *ErrorBody `json:"failed,omitempty"`
 }
 
 // ReadyFD is the descriptor on which a started daemon reports.
@@ -74,8 +73,8 @@ func Spawn(ctx context.Context, dir, exe string, args ...string) (int, error) {
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			err = fmt.Errorf("start the daemon: it ended without a word; the end of %s may say why", LogFile(dir))
-		case err == nil && msg.Error != "":
-			err = &Error{msg.Exit, errors.New(msg.Error)}
+		case err == nil && msg.Failed != nil:
+			err = msg.Failed.err()
 		}
 		said <- err
 	}()
@@ -130,7 +129,7 @@ func Report(w io.WriteCloser, err error) {
 	msg := ready{PID: os.Getpid()}
 	if err != nil {
 		body := errorBody(err)
-		msg.Error, msg.Exit = body.Error, body.Exit
+		msg.Failed = &body
 	}
 	_ = json.NewEncoder(w).Encode(msg) // a starter that went away needs no answer
 	_ = w.Close()
