@@ -51,12 +51,14 @@ func TestDeadline(t *testing.T) {
 		{"agent's environment", 10, "environ", SessionVariable + "=a\x00", "a", "tool\x00-v", false, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			f := fakeChain(t)
 			if c.file == "cwdless" {
 				c.file, c.text = "stat", "30 (tool) S 20 1 10 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 30 0 0 0 0 0 0 0 0 0 0\n"
 			}
 			release := f.block(c.pid, c.file, c.text)
-			r := newResolver(t, Options{Root: f.root, MountSession: "mount", Deadline: 30 * time.Millisecond})
+			r := newResolver(t, Options{Root: f.root, MountSession: "mount", Deadline: time.Second})
+			defer release()
 			yielded := false
 			asked := make(chan store.Attribution, 1)
 			go func() { asked <- r.Resolve(30, func() { yielded = true }, nil) }()
@@ -212,6 +214,22 @@ func TestFailureIsNotKept(t *testing.T) {
 				t.Errorf("%s of process %d is back: %+v, process %+v; want everything", file, pid, who, who.Process)
 			}
 		}
+	}
+}
+
+// TestInExec has a process without arguments and environment, as one is for an instant inside exec.
+func TestInExec(t *testing.T) {
+	f := fakeChain(t)
+	f.write(20, "cmdline", "")
+	f.write(20, "environ", "")
+	r := newResolver(t, Options{Root: f.root, MountSession: "mount"})
+	if who := resolve(r, 30); who.Session.Name != "a" || who.Command != nil || who.Process.Parent != nil {
+		t.Errorf("in exec: %+v, process %+v; want session and process only", who, who.Process)
+	}
+	f.write(20, "environ", SessionVariable+"=a\x00")
+	f.write(20, "cmdline", "bash\x00")
+	if who := resolve(r, 30); who.Command == nil || who.Command.Argv != "bash" || who.Process.Parent.Parent.PID != 10 {
+		t.Errorf("after exec: %+v, process %+v; want everything", who, who.Process)
 	}
 }
 

@@ -15,16 +15,15 @@ const (
 )
 
 // findVariable returns the first value of a variable in an environment as /proc/PID/environ has it: NAME=VALUE strings,
-// each ended by NUL. An empty value counts as none. It uses buf to read, and clears it: nothing else of an environment
-// outlives the call.
-func findVariable(r io.Reader, name string, buf []byte) (value string, err error) {
+// each ended by NUL, and how many bytes it looked at. An empty value counts as none. It uses buf to read, and clears it:
+// nothing else of an environment outlives the call.
+func findVariable(r io.Reader, name string, buf []byte) (value string, seen int, err error) {
 	defer clear(buf)
 	prefix := name + "="
 	var (
 		matched int  // bytes of prefix matched by the current string, valid unless skip
 		skip    bool // the current string is not the one
 		val     []byte
-		seen    int
 	)
 	for seen < maxEnviron {
 		n, err := r.Read(buf)
@@ -48,7 +47,7 @@ func findVariable(r io.Reader, name string, buf []byte) (value string, err error
 			if !skip {
 				val = append(val, part[:min(len(part), maxSessionName-len(val))]...)
 				if ended {
-					return string(val), nil
+					return string(val), seen, nil
 				}
 			} else if ended {
 				skip, matched = false, 0
@@ -58,8 +57,8 @@ func findVariable(r io.Reader, name string, buf []byte) (value string, err error
 			break
 		}
 		if err != nil {
-			return "", err
+			return "", seen, err
 		}
 	}
-	return string(val), nil // also a last string without its NUL
+	return string(val), seen, nil // also a last string without its NUL
 }

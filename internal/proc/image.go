@@ -50,17 +50,19 @@ type reader struct {
 	buf  *buffer
 }
 
-// run has no deadline: what is slow is used by later requests. Resolver.process bounds how many there are.
+// run has no deadline: what is slow is used by later requests. Resolver.startReading bounds how many there are.
 func (rd *reader) run() {
 	defer rd.dir.close()
 	defer rd.comm.release()
 	rd.buf = rd.r.borrow()
 	defer rd.r.giveBack(rd.buf)
-	for try := 0; ; try++ {
+	for pause := time.Millisecond; ; pause *= 2 {
 		f, space, err := rd.read()
-		// An ancestor may call exec while we read: its argv must not go with the old comm.
-		if err == nil && try < 2 && !rd.unchanged(f, space) {
+		// An ancestor may call exec while we read: its old comm must not go with its new argv.
+		again := errors.Is(err, errInExec) || err == nil && !rd.unchanged(f, space)
+		if again && pause < 100*time.Millisecond {
 			space.release()
+			time.Sleep(pause)
 			continue
 		}
 		rd.r.finish(rd.img, f, space, err)
@@ -76,10 +78,13 @@ func (rd *reader) read() (f facts, space *file, err error) {
 	rd.r.publish(rd.img, f)
 	parentErr := rd.findParent(f)
 	space = rd.openSpace(f)
-	if f.env, err = rd.readEnviron(f); err != nil {
+	var seen int
+	if f.env, seen, err = rd.readEnviron(f); err != nil {
 		return f, space, err
 	}
-	rd.r.publish(rd.img, f)
+	if seen > 0 || f.env.state != envAbsent {
+		rd.r.publish(rd.img, f)
+	}
 	if parentErr != nil {
 		return f, space, parentErr
 	}
@@ -88,11 +93,17 @@ func (rd *reader) read() (f facts, space *file, err error) {
 		return f, space, err
 	}
 	f.argv = parseArgv(buf)
-	if f.env.state == envAbsent && f.argv == "" && f.flags&flagKernel == 0 && rd.exiting() {
-		f.env = environ{} // its memory is gone: that is not an environment without the variable
+	if f.env.state == envAbsent && seen == 0 && len(buf) == 0 && f.flags&flagKernel == 0 {
+		// No process has neither: its memory is gone, or exec has not filled it in yet.
+		if !rd.exiting() {
+			return f, space, errInExec
+		}
+		f.env = environ{}
 	}
 	return f, space, nil
 }
+
+var errInExec = errors.New("the process does not get on with its exec")
 
 func (rd *reader) readStat() (stat, error) {
 	line, err := rd.dir.read("stat", rd.buf[:maxStat])
@@ -166,27 +177,29 @@ func (rd *reader) openSpace(f facts) *file {
 	return space
 }
 
-func (rd *reader) readEnviron(f facts) (environ, error) {
+// readEnviron also returns how many bytes there were.
+func (rd *reader) readEnviron(f facts) (environ, int, error) {
 	if f.flags&flagKernel != 0 {
-		return environ{state: envAbsent}, nil
+		return environ{state: envAbsent}, 0, nil
 	}
 	fd, err := rd.dir.open("environ")
 	var name string
+	var seen int
 	if err == nil {
 		defer unix.Close(fd)
-		name, err = findVariable(fdReader(fd), SessionVariable, rd.buf[:])
+		name, seen, err = findVariable(fdReader(fd), SessionVariable, rd.buf[:])
 	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return environ{state: envDenied}, nil
+		return environ{state: envDenied}, 0, nil
 	case gone(err):
-		return environ{}, nil
+		return environ{}, 0, nil
 	case err != nil:
-		return environ{}, err
+		return environ{}, 0, err
 	case name == "":
-		return environ{state: envAbsent}, nil
+		return environ{state: envAbsent}, seen, nil
 	}
-	return environ{state: envSet, name: name}, nil
+	return environ{state: envSet, name: name}, seen, nil
 }
 
 // unchanged reports whether the facts are of one image.

@@ -111,7 +111,7 @@ func TestFindVariable(t *testing.T) {
 				"end with data": iotest.DataErrReader(strings.NewReader(env)),
 			} {
 				buf := make([]byte, size)
-				got, err := findVariable(r, "V", buf)
+				got, _, err := findVariable(r, "V", buf)
 				if err != nil || got != want {
 					t.Errorf("%.30q, buffer of %d, %s: got %.20q, %v; want %.20q", env, size, name, got, err, want)
 				}
@@ -123,7 +123,7 @@ func TestFindVariable(t *testing.T) {
 	}
 	broken := errors.New("broken")
 	r := io.MultiReader(strings.NewReader("A=1\x00"), iotest.ErrReader(broken))
-	if _, err := findVariable(r, "V", make([]byte, 8)); !errors.Is(err, broken) {
+	if _, _, err := findVariable(r, "V", make([]byte, 8)); !errors.Is(err, broken) {
 		t.Errorf("error %v, want the reader's", err)
 	}
 }
@@ -143,7 +143,7 @@ func FuzzFindVariable(f *testing.F) {
 	f.Add("V\x00VV=1\x00V=", 1)
 	f.Fuzz(func(t *testing.T, env string, size int) {
 		size = 1 + (size&0xffff)%64
-		got, err := findVariable(strings.NewReader(env), "V", make([]byte, size))
+		got, _, err := findVariable(strings.NewReader(env), "V", make([]byte, size))
 		if want := naiveVariable(env, "V"); err != nil || got != want {
 			t.Errorf("got %q, %v; want %q", got, err, want)
 		}
