@@ -19,6 +19,7 @@ import (
 type slot struct {
 	d        *Daemon
 	name     string
+	id       store.WorkspaceID
 	sessions *proc.Sessions
 
 	mu        sync.Mutex                // held while the file system is opened or closed
@@ -33,14 +34,7 @@ func (d *Daemon) acquire(ctx context.Context, name string) (s *slot, f *fs.FS, r
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	d.mu.Lock()
-	s = d.slots[name]
-	if s == nil {
-		host, _ := os.Hostname() // only completes the names of automatic sessions
-		s = &slot{d: d, name: name, sessions: proc.NewSessions(d.st, ws.ID, host, d.o.Now), resolvers: map[string]*proc.Resolver{}}
-		d.slots[name] = s
-	}
-	d.mu.Unlock()
+	s = d.slot(name, ws.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.live == nil {
@@ -56,6 +50,19 @@ func (d *Daemon) acquire(ctx context.Context, name string) (s *slot, f *fs.FS, r
 	}
 	s.refs++
 	return s, s.live, sync.OnceFunc(s.release), nil
+}
+
+// slot is the slot of a workspace, made at first use.
+func (d *Daemon) slot(name string, id store.WorkspaceID) *slot {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.slots[name]
+	if s == nil || s.id != id {
+		host, _ := os.Hostname() // only completes the names of automatic sessions
+		s = &slot{d: d, name: name, id: id, sessions: proc.NewSessions(d.st, id, host, d.o.Now), resolvers: map[string]*proc.Resolver{}}
+		d.slots[name] = s
+	}
+	return s
 }
 
 // resolver attributes callers whose own session is not known to session. Mounts with the same one share it, and with
@@ -151,7 +158,7 @@ func (d *Daemon) createWorkspace(ctx context.Context, name, origin string, uid, 
 		ID: d.st.NewWorkspaceID(), Name: name, Timeline: d.st.NewTimelineID(), OriginPath: origin, CreatedAt: now,
 	}
 	op := &store.Op{
-		Kind: store.OpWorkspace, Timeline: ws.Timeline, Workspace: ws.ID, Seq: 1, At: now,
+		Kind: store.OpWorkspace, Timeline: ws.Timeline, Workspace: ws.ID, Seq: 1, At: now, Who: d.caller(ctx, d.slot(name, ws.ID)),
 		Versions: []store.Version{{
 			Ino: store.RootIno, Seq: 1, ID: d.st.NewVersionID(), Origin: ws.Timeline, Mode: syscall.S_IFDIR | 0o755,
 			UID: uid, GID: gid, Nlink: 2, Mtime: now, Ctime: now, Atime: now,
