@@ -253,6 +253,9 @@ func (c *conn) dispatchLock(q *request) gofuse.Status {
 		return c.raw.GetLk(q.cancel, in, output[gofuse.LkOut](q))
 	case q.h.Opcode == opSetlk:
 		return c.raw.SetLk(q.cancel, in)
+	case c.n.Load() > maxWorkers-maxBusy:
+		// One more waiter could leave nobody to read the request that ends the wait.
+		return gofuse.Status(syscall.ENOLCK)
 	}
 	return c.raw.SetLkw(q.cancel, in)
 }

@@ -130,11 +130,27 @@ func (m *Mount) run() {
 	}
 	m.notifier.close()
 	m.err = errors.Join(err, m.transport.close())
-	err = m.err
-	if err != nil {
-		m.log.Error("mount ended", "err", err)
+	if m.err != nil {
+		m.log.Error("mount ended", "err", m.err)
 	}
+	m.clear()
 	close(m.done)
+}
+
+// clear removes the dead mount that an aborted or broken connection leaves: programs would only get ENOTCONN from it.
+func (m *Mount) clear() {
+	if !m.attached() {
+		return
+	}
+	if err := unmountPath(context.Background(), m.point, &m.opts, true); err != nil {
+		m.log.Warn("a dead mount is left", "err", err)
+	}
+}
+
+// attached reports whether the mountpoint still shows this mount, and not another one or none.
+func (m *Mount) attached() bool {
+	e, ok, err := mountAt(m.point)
+	return err == nil && ok && m.minor != 0 && e.Minor == m.minor && e.Source == m.source
 }
 
 // setReadAhead lets the kernel read further ahead than the 128 KiB it starts with. Without the right to, nothing
@@ -227,35 +243,34 @@ func (m *Mount) Shutdown(ctx context.Context) error {
 		return m.err
 	}
 	m.log.Warn("mount is busy: its users are cut off")
-	if !gone {
-		// Detached, it cannot be entered any more; the context may be over, this must still happen.
-		if err := unmountPath(context.WithoutCancel(ctx), m.point, &m.opts, true); err != nil {
-			m.log.Warn("detach a busy mount", "err", err)
-		}
-	}
 	return m.abort()
 }
 
-// Abort ends the connection at once, whoever uses it; the mountpoint stays, dead, unless it was unmounted before.
+// Abort ends the mount at once, whoever uses it: whatever they do there fails with ENOTCONN.
 func (m *Mount) Abort() error {
 	m.unmounting.Lock()
 	defer m.unmounting.Unlock()
 	return m.abort()
 }
 
+// abort has three ways to end the connection, since each is missing somewhere: /sys/fs/fuse/connections (fusectl not
+// mounted, in most containers), umount -f (root, while the mount is in our tree), and closing the descriptor, which our
+// own transport does when asked to stop.
 func (m *Mount) abort() error {
-	var err error
+	err := error(syscall.ENOENT)
 	if m.minor != 0 {
 		err = abortConnection(m.minor)
 	}
-	// Our own transport closes the descriptor when asked to stop, and that aborts too: where fusectl is not mounted,
-	// or in another container.
+	if err != nil && m.attached() {
+		err = errors.Join(err, forceUnmount(m.point))
+	}
 	m.transport.stop()
 	select {
 	case <-m.done:
 		return m.err
 	case <-time.After(shutdownWait):
-		return fmt.Errorf("end the mount on %s: %w: a handler does not return (abort: %w)", m.point, syscall.EBUSY, err)
+		return fmt.Errorf("end the mount on %s: %w: a handler does not return, or the connection could not be ended: %w",
+			m.point, syscall.EBUSY, err)
 	}
 }
 

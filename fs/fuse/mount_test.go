@@ -147,6 +147,38 @@ func TestShutdownCutsOff(t *testing.T) {
 	}
 }
 
+// An aborted connection, by us or by the administrator, ends the server and leaves no dead mount.
+func TestAbort(t *testing.T) {
+	for _, how := range []string{"abort", "sysfs"} {
+		for _, tr := range transports() {
+			t.Run(string(tr)+"/"+how, func(t *testing.T) {
+				s := startServer(t, serveConfig{Options: Options{Transport: tr}})
+				f, err := os.Open(s.path("f"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				e, _, err := mountAt(s.point)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if how == "abort" {
+					if got := s.do("abort"); !strings.HasPrefix(got, "ok") && !strings.HasPrefix(got, "ended <nil>") {
+						t.Fatalf("abort: %s", got)
+					}
+				} else if err := abortConnection(e.Minor); err != nil {
+					t.Skip("fusectl is not mounted here:", err)
+				} else if got := s.line(); !strings.HasPrefix(got, "ended <nil>") {
+					t.Fatalf("the server: %s", got)
+				}
+				if _, ok, _ := mountAt(s.point); ok {
+					t.Error("a dead mount is left")
+				}
+			})
+		}
+	}
+}
+
 func TestOptionsReachTheKernel(t *testing.T) {
 	s := startServer(t, serveConfig{Options: Options{ReadOnly: true, NoExec: true, AllowOther: true, Name: "a,b"}})
 	e, ok, err := mountAt(s.point)

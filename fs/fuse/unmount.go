@@ -49,6 +49,14 @@ func UnmountPath(ctx context.Context, point string, lazy bool) error {
 	return unmountPath(ctx, point, nil, lazy)
 }
 
+// forceUnmount is umount -f -l: the kernel ends the connection, whoever uses it, and the mount is gone. Root only.
+func forceUnmount(point string) error {
+	if err := unix.Unmount(point, unix.UMOUNT_NOFOLLOW|unix.MNT_FORCE|unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("force the unmount of %s: %w", point, err)
+	}
+	return nil
+}
+
 // abortPath is where writing anything ends connection n. It is there only where fusectl is mounted.
 func abortPath(n uint32) string {
 	return "/sys/fs/fuse/connections/" + strconv.FormatUint(uint64(n), 10) + "/abort"
