@@ -3,6 +3,7 @@ package blob_test
 import (
 	"bytes"
 	"context"
+	"io"
 	"math/rand/v2"
 	"testing"
 
@@ -94,7 +95,7 @@ func offGen(t *rapid.T, limit int, name string) int {
 }
 
 func TestEditModel(t *testing.T) {
-	const limit = 10 << 20
+	const limit = 9 << 20
 	ctx := context.Background()
 	x := &blobtest.Index{}
 	s := openStore(t, t.TempDir(), x, blob.Options{PackSize: 8 << 20, CacheBytes: 16 << 20})
@@ -166,3 +167,41 @@ func firstDiff(a, b []byte) int {
 	}
 	return -1
 }
+
+// TestAppendToLarge appends lines to 256 MiB of real data: what it costs does not depend on what is there.
+func TestAppendToLarge(t *testing.T) {
+	ctx := context.Background()
+	x := &blobtest.Index{}
+	s := openStore(t, t.TempDir(), x, blob.Options{})
+	size := int64(256<<20 + 123_456)
+	st, err := s.PutReader(ctx, io.LimitReader(rand.NewChaCha8([32]byte{1}), size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, s, x, st)
+	c := st.Content
+	var total blob.EditStats
+	for range 50 {
+		line := []byte("2026-01-02 03:04:05 one more line\n")
+		src := io.NewSectionReader(bytes.NewReader(line), 0, int64(len(line)))
+		st, stats, err := s.Edit(ctx, c, c.Size+src.Size(), []blob.Extent{{Off: c.Size, Len: src.Size()}}, shifted{src, c.Size})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stats.BytesHashed > 300<<10 || stats.BytesRead > 300<<10 || stats.ChunksNew > 8 {
+			t.Fatalf("a line behind %d bytes cost %+v", c.Size, stats)
+		}
+		total.BytesHashed += stats.BytesHashed
+		apply(t, s, x, st)
+		c = st.Content
+	}
+	t.Logf("%d bytes hashed per line", total.BytesHashed/50)
+}
+
+// shifted moves a source to another offset.
+type shifted struct {
+	io.ReaderAt
+	by int64
+}
+
+func (s shifted) ReadAt(p []byte, off int64) (int, error) { return s.ReaderAt.ReadAt(p, off-s.by) }

@@ -62,7 +62,7 @@ func TestManyPacks(t *testing.T) {
 	dir, x := t.TempDir(), &blobtest.Index{}
 	s := openStore(t, dir, x, blob.Options{PackSize: 64 << 10, InlineMax: -1, CacheBytes: 1})
 	var all []blob.Content
-	for i := range 400 {
+	for i := range 200 {
 		st, err := s.PutPacked(random(uint64(i), blob.MaxBlob))
 		if err != nil {
 			t.Fatal(err)

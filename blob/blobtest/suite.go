@@ -239,7 +239,7 @@ func putPacked(e *env) {
 
 // boundaries: sizes at which the form of content changes, in every way it can be made, read in every way.
 func boundaries(e *env) {
-	for _, size := range []int{blob.MaxBlob, blob.MaxBlob + 1, 128 << 10, 256<<10 - 1, 1 << 20, 4<<20 - 1, 4 << 20, 4<<20 + 1, 8<<20 + 70000} {
+	for _, size := range []int{blob.MaxBlob, blob.MaxBlob + 1, 128 << 10, 256<<10 - 1, 4 << 20, 4<<20 + 1, 8<<20 + 70000} {
 		data := append(prose(byte(size), size/2), noise(byte(size), size-size/2)...)
 		st, _ := e.stage(blob.Content{}, 0, data)
 		put, err := e.s.PutReader(e.ctx, io.MultiReader(bytes.NewReader(data[:size/3]), bytes.NewReader(data[size/3:])))

@@ -63,10 +63,10 @@ func (e *env) damage(what string, err error, ref blob.Ref) {
 
 // flippedByte: one byte wrong on the disk takes one blob, and is never read as something else.
 func flippedByte(e *env) {
-	big := prose(1, 3<<20)
+	big := prose(1, 700<<10)
 	c := e.stored(big)
 	smalls := map[blob.Ref]blob.Content{}
-	for i := range 20 {
+	for i := range 8 {
 		st := e.s.StageSmall(prose(byte(i+2), 3000))
 		e.apply(st)
 		smalls[st.Content.Ref] = st.Content

@@ -7,7 +7,6 @@ import (
 	iofs "io/fs"
 	"math"
 	"math/rand/v2"
-	"testing"
 
 	"wsfs/blob"
 )
@@ -106,7 +105,7 @@ func grow(e *env) {
 	var cur blob.Content
 	var model []byte
 	r := rand.New(rand.NewPCG(1, 2))
-	for i := range 40 {
+	for i := range 16 {
 		piece := prose(byte(i), r.IntN(400*kib))
 		if i%5 == 4 {
 			piece = make([]byte, r.IntN(300*kib))
@@ -133,11 +132,7 @@ func grow(e *env) {
 // appendLine: one more line behind a large file costs a path of the tree.
 func appendLine(e *env) {
 	line := []byte("2026-01-02 03:04:05 one more line\n")
-	size := 256 * mib
-	if testing.Short() {
-		size = 48 * mib
-	}
-	size += 123_456
+	size := 20*mib + 123_456
 	real, err := e.s.PutReader(e.ctx, io.LimitReader(rand.NewChaCha8([32]byte{1}), int64(size)))
 	if err != nil {
 		e.Fatal(err)
