@@ -86,7 +86,20 @@ func (ch *change) item(kind store.OpKind, n, parent *node, name string) *store.I
 // commit appends the op and, once the journal has taken it, applies the very same rows to memory. FS.mu is held.
 func (ch *change) commit() (store.Slot, error) {
 	f, op := ch.f, ch.op
-	op.Timeline, op.Workspace = f.ws.Timeline, f.ws.ID
+	ws, view := f.ws, f.view
+	if ws.Timeline == 0 {
+		// The first write after a fork or a rollback begins the timeline, with the same op.
+		var err error
+		ws.Timeline = f.st.NewTimelineID()
+		if view, err = view.Child(ws.Timeline); err != nil {
+			return 0, err
+		}
+		op.Pointer = &store.Pointer{
+			Workspace: ws, Why: "first write",
+			NewTimeline: &store.Timeline{ID: ws.Timeline, Parent: ws.Base, ParentSeq: ws.BaseSeq, Head: f.seq},
+		}
+	}
+	op.Timeline, op.Workspace = ws.Timeline, ws.ID
 	if op.At == 0 {
 		op.At = ch.now
 	}
@@ -103,6 +116,7 @@ func (ch *change) commit() (store.Slot, error) {
 	if err != nil {
 		return 0, err
 	}
+	f.ws, f.view = ws, view
 	if !op.Amend {
 		f.seq = op.Seq
 		if op.Who.Command != f.run.command || f.run.command == nil {
@@ -174,9 +188,12 @@ func (f *FS) flushDirTimes() error {
 	var slot store.Slot
 	for n := range f.dirTimes {
 		ch := f.begin(nil, store.OpSetattr, store.Attribution{})
-		ch.op.Amend, ch.op.Seq = true, n.v.Seq
-		v := ch.version(n)
-		*v = n.v
+		if n.v.Seq > f.pinned { // nobody can have seen that state of history: no change of its own
+			ch.op.Amend, ch.op.Seq = true, n.v.Seq
+			*ch.version(n) = n.v
+		} else {
+			ch.version(n)
+		}
 		var err error
 		if slot, err = ch.commit(); err != nil {
 			f.mu.Unlock()

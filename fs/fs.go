@@ -30,7 +30,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"wsfs/blob"
@@ -42,6 +41,8 @@ type Options struct {
 	Log      *slog.Logger
 	Now      func() time.Time
 	ReadOnly bool
+	// At shows this state of the tree instead of the workspace's head, read-only.
+	At *store.View
 	// MaxNodes is how many inodes stay in memory before clean ones that nobody uses are dropped; 0: 400,000.
 	MaxNodes int
 	// CutAfter is how long a file may stay dirty without being closed before its state is made safe; 0: 30 s.
@@ -94,6 +95,7 @@ func Open(ctx context.Context, st *store.Store, ws *store.Workspace, o Options) 
 	if o.MaxNodes == 0 {
 		o.MaxNodes = 400_000
 	}
+	o.ReadOnly = o.ReadOnly || o.At != nil
 	if o.CutAfter == 0 {
 		o.CutAfter = 30 * time.Second
 	}
@@ -104,12 +106,13 @@ func Open(ctx context.Context, st *store.Store, ws *store.Workspace, o Options) 
 	}
 	f.notifier.start()
 	f.statfs.dir = st.Dir()
-	view, err := st.ViewOf(ctx, ws)
-	if err != nil {
-		return nil, fmt.Errorf("open workspace %q: %w", ws.Name, err)
+	var err error
+	if f.view = o.At; f.view == nil {
+		if f.view, err = st.ViewOf(ctx, ws); err != nil {
+			return nil, fmt.Errorf("open workspace %q: %w", ws.Name, err)
+		}
 	}
-	f.view = view
-	root, err := view.Version(ctx, store.RootIno)
+	root, err := f.view.Version(ctx, store.RootIno)
 	if err != nil {
 		return nil, fmt.Errorf("open workspace %q: its root directory cannot be read (run `wsfs check`): %w", ws.Name, err)
 	}
@@ -122,15 +125,10 @@ func Open(ctx context.Context, st *store.Store, ws *store.Workspace, o Options) 
 	if err := os.MkdirAll(f.scratch, 0o700); err != nil {
 		return nil, fmt.Errorf("open workspace %q: make the scratch directory: %w", ws.Name, err)
 	}
-	if ws.Timeline == 0 {
-		return nil, fmt.Errorf("open workspace %q: it has no timeline to write to: %w", ws.Name, syscall.EROFS)
-	}
-	tl, err := st.Timeline(ctx, ws.Timeline)
-	if err != nil {
+	if f.seq, err = highestSeq(ctx, st, ws); err != nil {
 		return nil, fmt.Errorf("open workspace %q: %w", ws.Name, err)
 	}
-	f.seq = tl.Head
-	f.pinned = tl.Head // what was made before this start is never amended
+	f.pinned = f.seq // what was made before this start is never amended
 	f.done.Add(1)
 	go f.cutOldDirt()
 	return f, nil

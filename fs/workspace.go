@@ -9,6 +9,49 @@ import (
 	"wsfs/store"
 )
 
+// highestSeq is the highest seq that the workspace has ever shown: the next change gets one more, so that no seq names
+// two states.
+func highestSeq(ctx context.Context, st *store.Store, ws *store.Workspace) (store.Seq, error) {
+	refs, err := st.RefLog(ctx, ws.ID)
+	if err != nil {
+		return 0, err
+	}
+	refs = append(refs, store.Ref{Timeline: ws.Timeline, BaseSeq: ws.BaseSeq})
+	var top store.Seq
+	for _, ref := range refs {
+		top = max(top, ref.BaseSeq)
+		if ref.Timeline == 0 {
+			continue
+		}
+		tl, err := st.Timeline(ctx, ref.Timeline)
+		if err != nil {
+			return 0, err
+		}
+		top = max(top, tl.Head)
+	}
+	return top, nil
+}
+
+// Freeze makes versions of everything dirty and returns the point that the workspace is at: a fork, tag or pin of it is
+// complete, and no version behind it is amended any more.
+func (f *FS) Freeze(c *Call) (store.TimelineID, store.Seq, error) {
+	if !f.opts.ReadOnly {
+		if err := f.cutDirty(func(*node) bool { return true }); err != nil {
+			return 0, 0, fmt.Errorf("make versions of open files: %w", err)
+		}
+		if err := f.flushDirTimes(); err != nil {
+			return 0, 0, err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ws.Timeline == 0 {
+		return f.ws.Base, f.ws.BaseSeq, nil
+	}
+	f.pinned = f.seq
+	return f.ws.Timeline, f.seq, nil
+}
+
 // NewWorkspace makes an empty workspace: its row, a timeline and a root directory, as one op. origin is the host
 // directory that it is about to be imported from, or "".
 func NewWorkspace(ctx context.Context, st *store.Store, name, origin string, who store.Attribution) (*store.Workspace, error) {
