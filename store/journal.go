@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,7 @@ type journal struct {
 	syncing sync.Mutex
 	durable atomic.Int64
 
+	syncFile       func(*os.File) error // fdatasync
 	flushes, syncs atomic.Int64
 	brk            *breaker // a failure of the disk trips it: nothing is written after that
 	preparers      sync.WaitGroup
@@ -73,7 +75,9 @@ func newJournal(dir string, id, num, segSize int64, brk *breaker) *journal {
 		segSize: segSize,
 		nextNum: num,
 		brk:     brk,
-		quit:    make(chan struct{}),
+
+		syncFile: fdatasync,
+		quit:     make(chan struct{}),
 	}
 	j.prepared.L = &j.mu
 	return j
@@ -199,8 +203,8 @@ func (j *journal) nextSegment(need int64) (*segment, error) {
 			j.prepared.Wait()
 		}
 		if len(j.ready) > 0 {
-			seg := j.ready[0]
-			j.ready = j.ready[1:]
+			seg := j.ready[len(j.ready)-1] // those used before come last: their pages are in the cache
+			j.ready = j.ready[:len(j.ready)-1]
 			seg.claim()
 			return seg, nil
 		}
@@ -306,7 +310,7 @@ func (j *journal) sync(position int64, before func() error) error {
 	j.mu.Unlock()
 	for _, seg := range segs {
 		seg.dirty.Store(false)
-		if err := fdatasync(seg.f); err != nil {
+		if err := j.syncFile(seg.f); err != nil {
 			return j.brk.trip(fmt.Errorf("fdatasync journal segment %s: %w", seg.path, err))
 		}
 		if !seg.linked.Load() {

@@ -483,7 +483,7 @@ func TestSegmentsAreDeleted(t *testing.T) {
 
 // Segments go round: what they held before must never be taken for what they hold now.
 func TestSegmentsAreUsedAgain(t *testing.T) {
-	const taken, all = 1000, 1150
+	const taken, all = 1000, 1070
 	fresh := func() (dir string, db *fakeDB) {
 		dir, db = t.TempDir(), newFakeDB()
 		o := quick()
@@ -514,6 +514,13 @@ func TestSegmentsAreUsedAgain(t *testing.T) {
 		p.abandon()
 		if made > 12 {
 			t.Fatalf("%d segments made for %d bytes", made, all*1100)
+		}
+		files := segments(t, dir)
+		_, recs, data := recordsOf(t, files[len(files)-1])
+		if end := recs[len(recs)-1].end; zero(data[end:]) {
+			t.Fatal("the active segment has nothing old in it: the test tests nothing")
+		} else if !zero(data[end : end+recHeader]) {
+			t.Fatal("the end is not marked")
 		}
 		db.before = nil
 		wantSeqs(t, db, taken)

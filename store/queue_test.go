@@ -393,6 +393,66 @@ func TestApplyFails(t *testing.T) {
 	p.stopClean()
 }
 
+// Each round flushes every segment that was written since the last one, and nothing else.
+func TestSyncFlushesSegments(t *testing.T) {
+	p := startPipe(t, t.TempDir(), newFakeDB(), never())
+	var flushed []string
+	p.j.syncFile = func(f *os.File) error {
+		flushed = append(flushed, f.Name())
+		return nil
+	}
+	var slot Slot
+	for i := range 200 { // over several segments of 64 KiB
+		slot = p.mustPut(int64(i+1), 1000)
+		if i%3 == 0 {
+			p.mustWait(slot)
+		}
+	}
+	if err := p.sync(slot); err != nil {
+		t.Fatal(err)
+	}
+	if len(flushed) != len(p.j.segs) || len(flushed) < 3 {
+		t.Fatalf("flushed %v of %d segments", flushed, len(p.j.segs))
+	}
+	flushed = nil
+	if err := p.sync(p.mustPut(201, 10)); err != nil {
+		t.Fatal(err)
+	}
+	if len(flushed) != 1 || flushed[0] != p.j.segs[len(p.j.segs)-1].path {
+		t.Fatalf("flushed %v for one more op", flushed)
+	}
+	if err := p.sync(10); err != nil || len(flushed) != 1 {
+		t.Fatalf("flushed %v for an op that was durable, %v", flushed, err)
+	}
+	p.stopClean()
+}
+
+// A failed fdatasync is never tried again: everything later fails with it, and nothing is applied any more.
+func TestJournalSyncFails(t *testing.T) {
+	db := newFakeDB()
+	p := startPipe(t, t.TempDir(), db, never())
+	calls := 0
+	p.j.syncFile = func(*os.File) error {
+		calls++
+		return syscall.ENOSPC
+	}
+	slot := p.mustPut(1, 10)
+	for range 3 {
+		if err := p.sync(slot); !errors.Is(err, syscall.EIO) {
+			t.Fatalf("sync: %v", err)
+		}
+	}
+	_, err := p.put(2, 0)
+	for _, err := range []error{err, p.wait(slot), p.stop()} {
+		if !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), "fdatasync") {
+			t.Errorf("got %v", err)
+		}
+	}
+	if calls != 1 || len(db.ops) != 0 {
+		t.Fatalf("%d calls, %d ops applied", calls, len(db.ops))
+	}
+}
+
 // A failed flush of contents stops the store: what the disk has is unknown from there on.
 func TestContentSyncFails(t *testing.T) {
 	p := startPipe(t, t.TempDir(), newFakeDB(), never())
