@@ -22,9 +22,9 @@ const (
 	Made      = "made"      // the workspace itself
 )
 
-// Entry is one line of a log: what one command did to one path. Changes that only make sense together are folded: a
-// creation with the first write and the attributes that the same command gave the file, a temporary file with its
-// rename to the final name.
+// Entry is one line of a log: what one step of a command did to one path. Changes that only make sense together are
+// folded: a creation with the first write and the attributes that the same step gave the file, a temporary file with
+// its rename to the final name.
 type Entry struct {
 	Timeline store.TimelineID
 	Seq      store.Seq // the newest change in it: Path@Seq is the state it led to

@@ -9,7 +9,7 @@ import (
 // foldWindow is how many entries of one command are looked at together.
 const foldWindow = 8192
 
-// folder joins the entries of one command that only make sense together. It gets entries newest first and passes them
+// folder joins the entries of one step of one command that only make sense together. It gets entries newest first and passes them
 // on newest first; memory is bounded by foldWindow.
 type folder struct {
 	emit func(*Entry) error
@@ -26,7 +26,7 @@ func (f *folder) add(e *Entry) error {
 	return nil
 }
 
-// sameActor reports whether a and b were done by one command, or without one by one process.
+// sameActor reports whether a and b were done by one step of one command, or without one by one process.
 func sameActor(a, b *Entry) bool {
 	switch {
 	case (a.Command == nil) != (b.Command == nil) || (a.Session == nil) != (b.Session == nil):
@@ -34,7 +34,7 @@ func sameActor(a, b *Entry) bool {
 	case a.Session != nil && a.Session.ID != b.Session.ID:
 		return false
 	case a.Command != nil:
-		return a.Command.ID == b.Command.ID
+		return a.Command.ID == b.Command.ID && sameStep(a, b)
 	case a.Process == nil || b.Process == nil:
 		return a.Process == b.Process && a.Kind == b.Kind
 	}

@@ -10,11 +10,12 @@ import (
 
 	"wsfs/internal/daemon"
 	"wsfs/internal/ui"
+	"wsfs/store"
 	"wsfs/versions"
 )
 
-// logLines is how many lines of one command are shown before the rest is only counted.
-const logLines = 20
+// logLines is how many lines of one step of a command are shown before the rest is only counted.
+const logLines = 10
 
 func (a *app) logCmd() *cobra.Command {
 	var limit int
@@ -125,13 +126,14 @@ func (a *app) logTarget(ctx context.Context, arg string) (*reading, *versions.Re
 type logPrinter struct {
 	out   *ui.Out
 	json  bool
-	lines int // of one command before the rest is counted; 0: all
+	lines int // of one step before the rest is counted; 0: all
 
-	last  *versions.Entry
-	n     int // entries of this command so far
-	rest  map[string]int
-	order []string
-	plus  int64
+	last   *versions.Entry
+	indent string
+	n      int // entries of this step so far
+	rest   map[string]int
+	order  []string
+	plus   int64
 }
 
 func (p *logPrinter) entry(e *versions.Entry) error {
@@ -139,13 +141,22 @@ func (p *logPrinter) entry(e *versions.Entry) error {
 		return p.out.JSON(logLineOf(e))
 	}
 	w := p.out.Writer()
-	if p.last == nil || !sameCommand(p.last, e) {
+	fresh := p.last == nil || !sameCommand(p.last, e)
+	if fresh {
 		p.summary()
 		if p.last != nil {
 			w.WriteByte('\n')
 		}
-		p.n = 0
+		p.n, p.indent = 0, "  "
 		w.WriteString(p.headline(e) + "\n")
+	}
+	if step := e.Step(); fresh && step != nil || !fresh && !sameProcess(step, p.last.Step()) {
+		p.summary()
+		p.n, p.indent = 0, "  "
+		if step != nil {
+			p.indent = "    "
+			w.WriteString("  " + p.out.Styled(ui.Cut("$ "+processText(step), max(0, p.out.Width-2)), ui.Bold) + "\n")
+		}
 	}
 	p.last = e
 	if p.n++; p.lines > 0 && p.n > p.lines {
@@ -159,11 +170,11 @@ func (p *logPrinter) entry(e *versions.Entry) error {
 		p.plus += e.Plus - e.Minus
 		return nil
 	}
-	_, err := w.WriteString("  " + p.line(e) + "\n")
+	_, err := w.WriteString(p.indent + p.line(e) + "\n")
 	return err
 }
 
-// summary says what of the command that ends here was not shown.
+// summary says what of the step that ends here was not shown.
 func (p *logPrinter) summary() {
 	if len(p.order) == 0 {
 		return
@@ -174,7 +185,7 @@ func (p *logPrinter) summary() {
 		parts = append(parts, ui.Count(int64(p.rest[what]))+" "+what)
 		n += p.rest[what]
 	}
-	line := "  ... and " + ui.Count(int64(n)) + " more: " + strings.Join(parts, ", ")
+	line := p.indent + "... and " + ui.Count(int64(n)) + " more: " + strings.Join(parts, ", ")
 	if p.plus != 0 {
 		line += ", " + delta(max(p.plus, 0), max(-p.plus, 0))
 	}
@@ -209,16 +220,26 @@ func (p *logPrinter) headline(e *versions.Entry) string {
 	switch {
 	case e.Command != nil && e.Command.Argv != "":
 		who = "$ " + ui.Command(e.Command.Argv)
-	case e.Process != nil && e.Process.Argv != "":
-		who = "$ " + ui.Command(e.Process.Argv)
 	case e.Process != nil:
-		who = ui.Name(e.Process.Comm) + " (pid " + itoa(int64(e.Process.PID)) + ")"
+		who = "$ " + processText(e.Process)
 	}
 	width := 0
 	if o.Width > 0 {
 		width = max(20, o.Width-ui.Width(strings.Join(parts, "  "))-2)
 	}
 	return strings.Join(parts, "  ") + "  " + o.Styled(ui.Cut(who, width), ui.Bold)
+}
+
+// processText is a process by its command line, or by what is known of it.
+func processText(p *store.Process) string {
+	if p.Argv != "" {
+		return ui.Command(p.Argv)
+	}
+	return ui.Name(p.Comm) + " (pid " + itoa(int64(p.PID)) + ")"
+}
+
+func sameProcess(a, b *store.Process) bool {
+	return a == b || a != nil && b != nil && a.ID == b.ID
 }
 
 func sameCommand(a, b *versions.Entry) bool {

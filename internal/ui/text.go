@@ -89,6 +89,9 @@ func Command(argv string) string {
 	if argv == "" {
 		return ""
 	}
+	if title, rest, ok := strings.Cut(argv, "\x00"); ok && strings.Contains(title, " ") && strings.Trim(rest, "\x00") == "" && printable(title) {
+		return title // a program that wrote a title over its arguments, as npm does
+	}
 	args := strings.Split(strings.TrimSuffix(argv, "\x00"), "\x00")
 	for i, a := range args {
 		args[i] = Quote(a)

@@ -52,6 +52,12 @@ func TestCommand(t *testing.T) {
 	if got := Command("git\x00commit\x00-m\x00two words\x00"); got != "git commit -m 'two words'" {
 		t.Error(got)
 	}
+	if got := Command("npm install x\x00\x00\x00\x00"); got != "npm install x" {
+		t.Error(got)
+	}
+	if got := Command("echo\x00\x00"); got != "echo ''" {
+		t.Error(got)
+	}
 	if got := Command(""); got != "" {
 		t.Error(got)
 	}
