@@ -97,8 +97,9 @@ func Run(t *testing.T, dir string, o Options) {
 	for _, name := range o.Areas {
 		wanted[name] = true
 	}
+	everything := len(wanted) == 0
 	for _, a := range areas() {
-		if len(wanted) > 0 && !wanted[a.name] {
+		if !everything && !wanted[a.name] {
 			continue
 		}
 		delete(wanted, a.name)

@@ -80,12 +80,12 @@ func TestMount(t *testing.T) {
 	for _, area := range append(fstest.Areas(), posixArea) {
 		t.Run(area, func(t *testing.T) {
 			if out, err := child(3*time.Minute, "-test.run=^TestDir$", "-dir="+dir, "-areas="+area); err != nil {
-				t.Errorf("area %s: %v\n%s", area, err, failures(out))
+				t.Errorf("area %s: %v\n%s", area, err, parseVerbose(out).failures())
 				if errors.Is(err, context.DeadlineExceeded) {
 					w.dump()
 				}
-			} else {
-				t.Logf("%s", skips(out))
+			} else if skips := parseVerbose(out).skips(); skips != "" {
+				t.Log(skips)
 			}
 			if !alive(dir) {
 				t.Errorf("the mount is dead after area %s%s", area, w.logTail())
@@ -144,41 +144,68 @@ func deadlineOf(ctx context.Context) time.Time {
 	return d
 }
 
-// failures is what a person needs of the output of a run that failed: the messages of failed tests, without the rest.
-func failures(out string) string {
-	var keep []string
-	var block []string
+// verbose is the output of a run with -test.v, taken apart.
+type verbose struct {
+	said  map[string][]string // what each test logged
+	state map[string][]string // names of tests by PASS, FAIL and SKIP
+	rest  []string            // what belongs to no test: panics, stacks
+}
+
+func parseVerbose(out string) verbose {
+	v := verbose{map[string][]string{}, map[string][]string{}, nil}
+	current := ""
 	for _, line := range strings.Split(out, "\n") {
 		trimmed := strings.TrimSpace(line)
+		f := strings.Fields(trimmed)
 		switch {
-		case strings.HasPrefix(trimmed, "=== RUN"):
-			block = nil
-		case strings.HasPrefix(trimmed, "--- FAIL"):
-			keep = append(append(keep, line), block...)
-			block = nil
-		case strings.HasPrefix(trimmed, "--- PASS"), strings.HasPrefix(trimmed, "=== "):
-			block = nil
-		default:
-			block = append(block, line)
+		case strings.HasPrefix(line, "=== ") && len(f) == 3:
+			current = f[2]
+		case strings.HasPrefix(trimmed, "--- ") && len(f) >= 3:
+			state := strings.TrimSuffix(f[1], ":")
+			v.state[state] = append(v.state[state], f[2])
+			current = ""
+		case current != "":
+			v.said[current] = append(v.said[current], line)
+		case trimmed != "" && trimmed != "PASS" && trimmed != "FAIL":
+			v.rest = append(v.rest, line)
 		}
 	}
-	keep = append(keep, block...)
-	if s := strings.Join(keep, "\n"); len(s) < 60_000 {
+	return v
+}
+
+// failures is what a person needs of a run that failed: the failed tests with what they said, and what broke the run.
+func (v verbose) failures() string {
+	var b strings.Builder
+	for _, name := range v.state["FAIL"] {
+		if len(v.said[name]) > 0 {
+			b.WriteString("--- FAIL: " + name + "\n" + strings.Join(v.said[name], "\n") + "\n")
+		}
+	}
+	ended := map[string]bool{}
+	for _, names := range v.state {
+		for _, n := range names {
+			ended[n] = true
+		}
+	}
+	for _, name := range sortedKeys(v.said) {
+		if !ended[name] {
+			b.WriteString("--- did not end: " + name + "\n" + strings.Join(v.said[name], "\n") + "\n")
+		}
+	}
+	b.WriteString(strings.Join(v.rest, "\n"))
+	if s := b.String(); len(s) < 60_000 {
 		return s
 	}
-	return strings.Join(keep, "\n")[:60_000] + "\n(cut)"
+	return b.String()[:60_000] + "\n(cut)"
 }
 
 // skips lists the tests that were skipped, with their reasons.
-func skips(out string) string {
-	var keep []string
-	lines := strings.Split(out, "\n")
-	for i, line := range lines {
-		if strings.Contains(line, "--- SKIP") && i > 0 {
-			keep = append(keep, strings.TrimSpace(line)+" "+strings.TrimSpace(lines[i-1]))
-		}
+func (v verbose) skips() string {
+	var b strings.Builder
+	for _, name := range v.state["SKIP"] {
+		b.WriteString("skipped " + name + ": " + strings.TrimSpace(strings.Join(v.said[name], " ")) + "\n")
 	}
-	return strings.Join(keep, "\n")
+	return b.String()
 }
 
 // TestMountAsUser runs the tests of mounts as an ordinary user. A private device node makes that possible where
@@ -214,7 +241,7 @@ func TestMountAsUser(t *testing.T) {
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
 	out, err := runChild(ctx, cmd)
 	if err != nil {
-		t.Errorf("as user %s: %v\n%s", uid, err, failures(out))
+		t.Errorf("as user %s: %v\n%s", uid, err, parseVerbose(out).failures())
 	}
 	if !strings.Contains(out, "--- PASS: TestMount") && err == nil {
 		t.Errorf("as user %s nothing was tested:\n%s", uid, out)
