@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"wsfs/blob"
 )
 
 // Problem is one broken invariant. Rule is its number in docs/format.md and in Rules.
 type Problem struct {
 	Rule int
 	Text string
+	Blob blob.Ref // the damaged or missing blob, zero if it is about something else; see VersionsWith
 }
 
 func (p Problem) String() string { return fmt.Sprintf("rule %d: %s", p.Rule, p.Text) }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"wsfs/blob"
 )
@@ -38,7 +39,7 @@ func (c *checker) contents(ctx context.Context) error {
 				return err
 			}
 			if err := c.s.blobs.Verify(ctx, loc); err != nil {
-				c.problem(ruleBytes, "blob %s: %v", loc.Ref, err)
+				c.report(Problem{Rule: ruleBytes, Text: err.Error(), Blob: loc.Ref})
 			}
 		}
 		locs = locs[:0]
@@ -70,7 +71,9 @@ func (c *checker) contentTree(ctx context.Context, l blob.Content, version Versi
 		return err
 	}
 	if err != nil {
-		c.problem(ruleTree, "content %s (%d bytes) of version %d: %v", l.Ref, l.Size, version, err)
+		c.report(Problem{
+			Rule: ruleTree, Text: fmt.Sprintf("content %s (%d bytes) of version %d: %v", l.Ref, l.Size, version, err), Blob: l.Ref,
+		})
 		return nil
 	}
 	found := make(map[blob.Ref]bool, len(refs))
@@ -79,7 +82,9 @@ func (c *checker) contentTree(ctx context.Context, l blob.Content, version Versi
 	}
 	for _, ref := range refs {
 		if !ref.IsZero() && !found[ref] {
-			c.problem(ruleTree, "content %s of version %d names blob %s, which has no row", l.Ref, version, ref)
+			c.report(Problem{
+				Rule: ruleTree, Text: fmt.Sprintf("content %s of version %d names blob %s, which has no row", l.Ref, version, ref), Blob: ref,
+			})
 		}
 	}
 	return nil
