@@ -1,19 +1,30 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"sort"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"wsfs/blob"
 	"wsfs/internal/daemon"
 	"wsfs/internal/ui"
 	"wsfs/store"
+	"wsfs/versions"
 )
 
-// checkLine is one line of `wsfs check --json`: a problem, or at last the summary.
+// checkLine is one line of `wsfs check --json`: a problem, a file that cannot be read because of one, or at last the
+// summary.
 type checkLine struct {
+	Damaged    string `json:"damaged,omitempty"` // as WS@SEQ:PATH
+	Path       string `json:"path,omitempty"`
+	PathBase64 string `json:"path_base64,omitempty"` // only if the path is not UTF-8
+	Workspace  string `json:"workspace,omitempty"`
+	Seq        int64  `json:"seq,omitempty"`
+	Now        bool   `json:"now,omitempty"` // the workspace shows this version today
+
 	Problem  string           `json:"problem,omitempty"`
 	Rule     int              `json:"rule,omitempty"` // of docs/format.md
 	Done     bool             `json:"done,omitempty"`
@@ -42,8 +53,12 @@ func (a *app) checkCmd() *cobra.Command {
 		defer st.Close()
 		n := 0
 		var perr error
+		refs := map[blob.Ref]bool{}
 		report := func(p store.Problem) {
 			n++
+			if !p.Blob.IsZero() {
+				refs[p.Blob] = true
+			}
 			if a.json {
 				perr = a.out.JSON(checkLine{Problem: p.Text, Rule: p.Rule, Problems: n})
 				return
@@ -59,6 +74,9 @@ func (a *app) checkCmd() *cobra.Command {
 		}
 		if perr != nil {
 			return perr
+		}
+		if err := a.printDamage(ctx, st.Store, refs, n); err != nil {
+			return err
 		}
 		stats, err := st.Stats(ctx)
 		if err != nil {
@@ -78,6 +96,35 @@ func (a *app) checkCmd() *cobra.Command {
 	cmd.Flags().BoolVar(&rowsOnly, "rows", false, "only the database: do not read the content")
 	a.jsonFlag(cmd)
 	return cmd
+}
+
+// printDamage names the files that are made of damaged blobs.
+func (a *app) printDamage(ctx context.Context, st *store.Store, refs map[blob.Ref]bool, problems int) error {
+	if len(refs) == 0 {
+		return nil
+	}
+	list, err := versions.Damages(ctx, st, refs)
+	if err != nil {
+		return fmt.Errorf("find the damaged files: %w", err)
+	}
+	for _, d := range list {
+		name := d.Workspace + "@" + itoa(int64(d.Seq)) + ":" + d.Path
+		if a.json {
+			l := checkLine{Workspace: d.Workspace, Seq: int64(d.Seq), Now: d.Now, Problems: problems}
+			l.Path, l.PathBase64 = ui.Text(d.Path)
+			l.Damaged, _ = ui.Text(name)
+			if err := a.out.JSON(l); err != nil {
+				return err
+			}
+			continue
+		}
+		when := "a past version"
+		if d.Now {
+			when = "the current version"
+		}
+		fmt.Fprintf(a.out.Writer(), "%s %s (%s)\n", a.out.Styled("damaged:", ui.Red), ui.Name(name), when)
+	}
+	return nil
 }
 
 // rowText says how much was checked: the tables that people know.

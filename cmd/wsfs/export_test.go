@@ -110,6 +110,12 @@ func TestExportFails(t *testing.T) {
 		t.Errorf("a failed export left %v, %v", names, err)
 	}
 	c.want(0, "fine", "cat", "main:a") // the rest stays readable
+	report := c.want(1, "damaged: main@2:b (the current version)", "check")
+	if strings.Contains(report, "main@2:a") {
+		t.Errorf("check names a file that is fine: %s", report)
+	}
+	c.want(1, `"damaged":"main@2:b"`, "check", "--json")
+	c.want(0, "0 problems", "check", "--rows")
 }
 
 func TestExportTar(t *testing.T) {
