@@ -294,7 +294,8 @@ func TestDatabaseFull(t *testing.T) {
 	}
 	o := quick()
 	o.maxPending = 1000
-	p := startPipe(t, t.TempDir(), db, o)
+	dir := t.TempDir()
+	p := startPipe(t, dir, db, o)
 	p.mustPut(1, 100)
 	slot := p.mustPut(2, 5000)
 	within(t, "apply", func() {
@@ -304,6 +305,9 @@ func TestDatabaseFull(t *testing.T) {
 	})
 	if _, err := p.put(3, 100); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("append of content: %v", err)
+	}
+	if es, _ := os.ReadDir(dir); len(es) != 1 {
+		t.Fatalf("the journal still holds space that the database could use: %v", es)
 	}
 	slot = p.mustPut(3, 0)
 	within(t, "wait", func() { p.mustWait(slot) })
