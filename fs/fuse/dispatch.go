@@ -316,33 +316,3 @@ func (c *conn) doBatchForget(q *request) {
 		c.raw.Forget(binary.NativeEndian.Uint64(list), binary.NativeEndian.Uint64(list[8:]))
 	}
 }
-
-// protocol version that these structs are of. 7.36 brought the second word of flags.
-const (
-	protoMajor = 7
-	protoMinor = 40
-	minMinor   = 23 // RENAME2, and every struct in its present size
-)
-
-// doInit agrees with the kernel on what each side does.
-func (c *conn) doInit(q *request) gofuse.Status {
-	const oldInit = inHeaderLen + 16
-	in := input[gofuse.InitIn](q)
-	if in == nil { // before 7.36
-		in = short[gofuse.InitIn](q, oldInit)
-	}
-	if in == nil || in.Major != protoMajor || in.Minor < minMinor {
-		c.log.Error("this kernel speaks another version of the FUSE protocol; 7.23 (Linux 3.15) or newer is needed")
-		return gofuse.Status(syscall.EPROTO)
-	}
-	flags := in.Flags64() & c.want
-	out := output[gofuse.InitOut](q)
-	*out = gofuse.InitOut{
-		Major: protoMajor, Minor: min(protoMinor, in.Minor), MaxReadAhead: max(in.MaxReadAhead, uint32(c.maxIO)),
-		Flags: uint32(flags) | uint32(in.Flags&gofuse.CAP_INIT_EXT), Flags2: uint32(flags >> 32),
-		MaxBackground: maxBackground, CongestionThreshold: maxBackground * 3 / 4,
-		MaxWrite: uint32(c.maxIO), MaxPages: uint16((c.maxIO-1)/syscall.Getpagesize() + 1), TimeGran: 1,
-	}
-	c.log.Debug("FUSE connection begins", "minor", in.Minor, "flags", flags)
-	return gofuse.OK
-}

@@ -84,3 +84,33 @@ func (n *notifier) deleted(parent, child store.Ino, name string) error {
 func (n *notifier) epoch() error {
 	return n.send(-gofuse.NOTIFY_INC_EPOCH, nil, "")
 }
+
+// EntryChanged tells the kernel to look name up again. See notifier for who may call it.
+func (m *Mount) EntryChanged(parent store.Ino, name string) {
+	m.notified("entry", m.notifier.entry(parent, name))
+}
+
+// InodeChanged tells the kernel to ask for attributes and content again.
+func (m *Mount) InodeChanged(ino store.Ino) { m.notified("inode", m.notifier.inode(ino)) }
+
+// EntryDeleted tells the kernel that name is gone for good, so that watchers of the inode are woken.
+func (m *Mount) EntryDeleted(parent, child store.Ino, name string) {
+	m.notified("delete", m.notifier.deleted(parent, child, name))
+}
+
+// AllNamesChanged makes the kernel look every name up again, as after a rollback. It reports whether the kernel can
+// (Linux 6.16); otherwise the caller tells name by name. Attributes and content are told per inode in any case.
+func (m *Mount) AllNamesChanged() bool {
+	err := m.notifier.epoch()
+	if errors.Is(err, syscall.EINVAL) {
+		return false
+	}
+	m.notified("epoch", err)
+	return err == nil
+}
+
+func (m *Mount) notified(what string, err error) {
+	if err != nil {
+		m.log.Warn("the kernel refused a notification", "what", what, "err", err)
+	}
+}

@@ -38,19 +38,3 @@ type transport interface {
 type syncer interface {
 	SyncFS(ctx context.Context) gofuse.Status
 }
-
-// capabilities is what we ask the kernel for. What is left out, and why:
-//   - AUTO_INVAL_DATA would drop pages that were just written, because their mtime is new. EXPLICIT_INVAL_DATA would keep
-//     pages even when the size that we report is not the kernel's, and so show zeros behind the old end until our
-//     notification arrives. With neither, a foreign size drops them, and everything else is notified.
-//   - WRITEBACK_CACHE costs a SETATTR per written file and hides when bytes were written.
-//   - NO_OPEN_SUPPORT and NO_OPENDIR_SUPPORT let the kernel leave out OPEN; PASSTHROUGH bypasses us; POSIX_ACL would need
-//     access control lists.
-const capabilities uint64 = gofuse.CAP_ASYNC_READ | gofuse.CAP_BIG_WRITES | gofuse.CAP_FILE_OPS | gofuse.CAP_MAX_PAGES |
-	gofuse.CAP_PARALLEL_DIROPS | gofuse.CAP_READDIRPLUS | gofuse.CAP_READDIRPLUS_AUTO | gofuse.CAP_CACHE_SYMLINKS |
-	gofuse.CAP_POSIX_LOCKS | gofuse.CAP_FLOCK_LOCKS | gofuse.CAP_ASYNC_DIO | gofuse.CAP_ABORT_ERROR |
-	gofuse.CAP_ATOMIC_O_TRUNC | // else a truncating open costs one more SETATTR
-	gofuse.CAP_HANDLE_KILLPRIV_V2 // else every write costs a GETXATTR
-
-// maxBackground is how many asynchronous requests (read-ahead, RELEASE) the kernel sends before it holds others back.
-const maxBackground = 64

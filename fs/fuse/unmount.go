@@ -7,9 +7,99 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// shutdownWait is how long Shutdown lets the users of a mount finish before it cuts them off.
+const shutdownWait = 2 * time.Second
+
+// Unmount takes the mount away and waits for its end; EBUSY if somebody uses it. With lazy it disappears from the tree
+// at once and is served on until its last user is gone, which Wait waits for.
+func (m *Mount) Unmount(ctx context.Context, lazy bool) error {
+	m.unmounting.Lock()
+	defer m.unmounting.Unlock()
+	if m.ended() {
+		return nil
+	}
+	if err := unmountPath(ctx, m.point, &m.opts, lazy); err != nil {
+		if m.ended() { // somebody else was faster
+			return nil
+		}
+		return err
+	}
+	if lazy {
+		return nil
+	}
+	select {
+	case <-m.done:
+		return m.err
+	case <-time.After(shutdownWait):
+		// Another mount namespace holds a copy; it is served until that goes away.
+		return fmt.Errorf("unmount %s: %w: it is gone here, but a copy of it lives in another mount namespace", m.point, syscall.EBUSY)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Shutdown ends the mount for sure: it unmounts, gives users two seconds, and then takes it away and fails whatever
+// they still do with ENOTCONN. What was acknowledged to them is safe all the same.
+func (m *Mount) Shutdown(ctx context.Context) error {
+	m.unmounting.Lock()
+	defer m.unmounting.Unlock()
+	limit := time.NewTimer(shutdownWait)
+	defer limit.Stop()
+	gone := false
+	for !m.ended() {
+		if !gone {
+			err := unmountPath(ctx, m.point, &m.opts, false)
+			gone = err == nil || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOENT)
+		}
+		select {
+		case <-m.done:
+			return m.err
+		case <-time.After(50 * time.Millisecond):
+			continue
+		case <-ctx.Done():
+		case <-limit.C:
+		}
+		break
+	}
+	if m.ended() {
+		return m.err
+	}
+	m.log.Warn("mount is busy: its users are cut off")
+	return m.abort()
+}
+
+// Abort ends the mount at once, whoever uses it: whatever they do there fails with ENOTCONN.
+func (m *Mount) Abort() error {
+	m.unmounting.Lock()
+	defer m.unmounting.Unlock()
+	return m.abort()
+}
+
+// abort has three ways to end the connection, since each is missing somewhere: /sys/fs/fuse/connections (fusectl not
+// mounted, in most containers), umount -f (root, while the mount is in our tree), and closing the descriptor, which our
+// own transport does when asked to stop.
+func (m *Mount) abort() error {
+	err := error(syscall.ENOENT)
+	if m.minor != 0 {
+		err = abortConnection(m.minor)
+	}
+	if err != nil && m.attached() {
+		err = errors.Join(err, forceUnmount(m.point))
+	}
+	m.transport.stop()
+	select {
+	case <-m.done:
+		return m.err
+	case <-time.After(shutdownWait):
+		return fmt.Errorf("end the mount on %s: %w: a handler does not return, or the connection could not be ended: %w",
+			m.point, syscall.EBUSY, err)
+	}
+}
 
 // unmountPath unmounts what is on point; lazy detaches it now and ends it when its last user is gone. EBUSY says that
 // somebody uses it.
