@@ -168,15 +168,20 @@ func bytesOf(seq store.Seq) []byte {
 	return b
 }
 
-// newKillStore makes a store with a workspace and its root.
 func newKillStore(t *testing.T) string {
+	dir := t.TempDir()
+	makeKillStore(t, dir)
+	return dir
+}
+
+// makeKillStore makes a store with a workspace and its root.
+func makeKillStore(t *testing.T, dir string) {
 	t.Helper()
 	ctx := t.Context()
-	dir := t.TempDir()
 	if err := store.Init(ctx, dir, sqlite.Driver()); err != nil {
 		t.Fatal(err)
 	}
-	s, err := store.Open(ctx, dir, sqlite.Driver(), store.Options{})
+	s, err := store.Open(ctx, dir, sqlite.Driver(), store.Options{SegmentBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +200,6 @@ func newKillStore(t *testing.T) string {
 	if line != 1 || ws != 1 {
 		t.Fatalf("timeline %d, workspace %d", line, ws)
 	}
-	return dir
 }
 
 // kill runs a child on the store in dir and kills it after the given time, or lets it die at point. It returns the

@@ -83,7 +83,7 @@ func (p *pipeline) commit(ops []*Op, size int64) bool {
 		staged = append(staged, op.Contents...)
 	}
 	pause := 10 * time.Millisecond
-	for {
+	for tries := 1; ; tries++ {
 		err := p.applyOnce(ctx, ops, staged, last)
 		if err == nil {
 			break
@@ -96,7 +96,7 @@ func (p *pipeline) commit(ops []*Op, size int64) bool {
 			_ = p.brk.trip(err)
 			return false
 		}
-		if !p.stall(err, pause) {
+		if !p.stall(err, pause, tries) {
 			return false
 		}
 		// A failure may also have come after the commit.
@@ -147,9 +147,13 @@ func (p *pipeline) applyOnce(ctx context.Context, ops []*Op, staged []blob.Stage
 	return err
 }
 
-// stall waits before another attempt and reports whether there shall be one. Space that the journal holds in reserve is
+// closingTries is how often a group is tried while the store closes: what is in the way may be the store's own work in
+// the background.
+const closingTries = 5
+
+// stall waits before another attempt and reports whether there shall be one: a store that closes gives up soon. Space that the journal holds in reserve is
 // given up first: what was acknowledged goes before what may come.
-func (p *pipeline) stall(err error, pause time.Duration) bool {
+func (p *pipeline) stall(err error, pause time.Duration, tries int) bool {
 	if isFull(err) && p.j.giveBack() {
 		p.o.log.Warn("disk full: gave up the journal's reserve", "err", err)
 		return true
@@ -163,7 +167,7 @@ func (p *pipeline) stall(err error, pause time.Duration) bool {
 	close(p.turn)
 	p.turn = make(chan struct{})
 	p.mu.Unlock()
-	if closing {
+	if closing && tries >= closingTries {
 		return false
 	}
 	timer := time.NewTimer(pause)
