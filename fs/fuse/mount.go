@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
-	"time"
 
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -27,7 +26,6 @@ type Mount struct {
 	transport transport
 	notifier  *notifier
 	onEnd     func()
-	began     time.Time
 
 	done chan struct{}
 	err  error // written before done is closed
@@ -68,7 +66,7 @@ func mountRaw(ctx context.Context, raw gofuse.RawFileSystem, point string, o Opt
 	if err != nil {
 		return nil, err
 	}
-	m := &Mount{point: abs, source: source, opts: o, log: o.Log.With("mount", abs), done: make(chan struct{}), began: time.Now()}
+	m := &Mount{point: abs, source: source, opts: o, log: o.Log.With("mount", abs), done: make(chan struct{})}
 	fail := func(err error) (*Mount, error) {
 		_ = unmountPath(ctx, abs, &o, true)
 		return nil, err

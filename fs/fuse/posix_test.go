@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/posixtest"
@@ -202,4 +203,56 @@ func TestListingsUnderChange(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// TestContentFollowsChanges: pages and attributes that one mount's kernel caches must give way to what another mount
+// wrote, whatever the size does, and a reader never sees zeros that nobody wrote.
+func TestContentFollowsChanges(t *testing.T) {
+	second := filepath.Join(t.TempDir(), "second")
+	if err := os.Mkdir(second, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := startStore(t, serveConfig{Second: second})
+	t.Cleanup(func() { _ = UnmountPath(t.Context(), second, true) })
+	mounts := [2]string{s.point, second}
+	read := func(i int) string {
+		b, err := os.ReadFile(mounts[i] + "/f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	for i, content := range []string{
+		"one", "two", "longer than that", "short", strings.Repeat("x", 200_000), strings.Repeat("y", 200_000), "z",
+	} {
+		writer, reader := i%2, 1-i%2
+		if i > 0 {
+			_ = read(reader) // into its cache
+		}
+		if err := os.WriteFile(mounts[writer]+"/f", []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := read(writer); got != content {
+			t.Fatalf("write %d: its own mount reads %d bytes, want %d", i, len(got), len(content))
+		}
+		waitFor(t, func() bool {
+			got := read(reader)
+			if strings.Contains(got, "\x00") {
+				t.Errorf("write %d: the other mount reads zeros", i)
+			}
+			return got == content
+		})
+		st, err := os.Stat(mounts[reader] + "/f")
+		if err != nil || st.Size() != int64(len(content)) {
+			t.Errorf("write %d: size %d, want %d (%v)", i, st.Size(), len(content), err)
+		}
+	}
+	if err := os.Chmod(mounts[0]+"/f", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { st, err := os.Stat(mounts[1] + "/f"); return err == nil && st.Mode().Perm() == 0o600 })
+	if err := os.Remove(mounts[1] + "/f"); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { _, err := os.Stat(mounts[0] + "/f"); return errors.Is(err, syscall.ENOENT) })
 }

@@ -11,6 +11,9 @@ import (
 
 const ebadf = gofuse.EBADF
 
+// longWrite is where copying takes so much longer than handing the reader's role on that others should not wait for it.
+const longWrite = 256 << 10
+
 // opened gives a handle its number. Pages the kernel has stay good: what changes behind it is told to it.
 func (r *rawFS) opened(h *fs.Handle, out *gofuse.OpenOut) {
 	out.Fh = r.files.add(h)
@@ -115,6 +118,9 @@ func (r *rawFS) Write(cancel <-chan struct{}, in *gofuse.WriteIn, data []byte) (
 		return 0, ebadf
 	}
 	c := r.call(cancel, &in.InHeader)
+	if len(data) >= longWrite {
+		c.yield()
+	}
 	var n int
 	var err error
 	if in.WriteFlags&gofuse.WRITE_CACHE != 0 { // pages of a shared mapping, by nobody in particular
