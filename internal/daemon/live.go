@@ -34,7 +34,9 @@ func (d *Daemon) acquire(ctx context.Context, name string) (s *slot, f *fs.FS, r
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	s = d.slot(name, ws.ID)
+	if s, err = d.slot(ctx, name, ws.ID); err != nil {
+		return nil, nil, nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.live == nil {
@@ -52,17 +54,34 @@ func (d *Daemon) acquire(ctx context.Context, name string) (s *slot, f *fs.FS, r
 	return s, s.live, sync.OnceFunc(s.release), nil
 }
 
-// slot is the slot of a workspace, made at first use.
-func (d *Daemon) slot(name string, id store.WorkspaceID) *slot {
+// knownSessions is how many sessions of earlier runs go on under their name.
+const knownSessions = 256
+
+// slot is the slot of a workspace, made at first use. A session of an earlier run stays the same writer: who sets
+// WSFS_SESSION=agent-1 today is who did so before the daemon was started again.
+func (d *Daemon) slot(ctx context.Context, name string, id store.WorkspaceID) (*slot, error) {
+	d.mu.Lock()
+	s := d.slots[name]
+	d.mu.Unlock()
+	if s != nil && s.id == id {
+		return s, nil
+	}
+	before, err := d.st.Sessions(ctx, id, knownSessions)
+	if err != nil {
+		return nil, err
+	}
+	host, _ := os.Hostname() // only completes the names of automatic sessions
+	s = &slot{d: d, name: name, id: id, sessions: proc.NewSessions(d.st, id, host, d.o.Now), resolvers: map[string]*proc.Resolver{}}
+	for i := len(before) - 1; i >= 0; i-- { // of one name, the newest counts
+		s.sessions.Adopt(&before[i].Session, before[i].Commands)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := d.slots[name]
-	if s == nil || s.id != id {
-		host, _ := os.Hostname() // only completes the names of automatic sessions
-		s = &slot{d: d, name: name, id: id, sessions: proc.NewSessions(d.st, id, host, d.o.Now), resolvers: map[string]*proc.Resolver{}}
-		d.slots[name] = s
+	if have := d.slots[name]; have != nil && have.id == id {
+		return have, nil
 	}
-	return s
+	d.slots[name] = s
+	return s, nil
 }
 
 // resolver attributes callers whose own session is not known to session. Mounts with the same one share it, and with
@@ -157,8 +176,12 @@ func (d *Daemon) createWorkspace(ctx context.Context, name, origin string, uid, 
 	ws := store.Workspace{
 		ID: d.st.NewWorkspaceID(), Name: name, Timeline: d.st.NewTimelineID(), OriginPath: origin, CreatedAt: now,
 	}
+	s, err := d.slot(ctx, name, ws.ID)
+	if err != nil {
+		return err
+	}
 	op := &store.Op{
-		Kind: store.OpWorkspace, Timeline: ws.Timeline, Workspace: ws.ID, Seq: 1, At: now, Who: d.caller(ctx, d.slot(name, ws.ID)),
+		Kind: store.OpWorkspace, Timeline: ws.Timeline, Workspace: ws.ID, Seq: 1, At: now, Who: d.caller(ctx, s),
 		Versions: []store.Version{{
 			Ino: store.RootIno, Seq: 1, ID: d.st.NewVersionID(), Origin: ws.Timeline, Mode: syscall.S_IFDIR | 0o755,
 			UID: uid, GID: gid, Nlink: 2, Mtime: now, Ctime: now, Atime: now,
