@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -171,7 +172,10 @@ func (x *examiner) store(dir string) []finding {
 		return []finding{warn("store", "wsfs init --store "+ui.Quote(dir), "%s holds no store", dir)}
 	}
 	var list []finding
+	err = peek(context.Background(), dir)
 	switch {
+	case err != nil:
+		return []finding{fail("store", "wsfs check --store "+ui.Quote(dir)+" says more; restore a backup", "%v", err)}
 	case unix.Access(dir, unix.W_OK) != nil:
 		list = append(list, fail("store", "run as the owner of "+ui.Quote(dir)+", or chown it", "%s may not be written by user %d", dir, os.Geteuid()))
 	case st.Mode().Perm()&0o077 != 0:

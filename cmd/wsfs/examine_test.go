@@ -41,7 +41,13 @@ func TestExamine(t *testing.T) {
 	if f := x.store(store); len(f) != 1 || f[0].State != "warn" || !strings.Contains(f[0].Fix, "wsfs init --store "+store) {
 		t.Errorf("%+v", f)
 	}
-	put("store/wsfs.db", "")
+	put("store/wsfs.db", "not a database")
+	if f := x.store(store); len(f) != 1 || f[0].State != "fail" {
+		t.Errorf("%+v", f)
+	}
+	c := newCLI(t)
+	c.want(0, "", "init")
+	store = c.env["WSFS_STORE"]
 	if err := os.Chmod(store, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func (a *app) mountCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := checkStore(w.store); err != nil {
+		if err := peek(cmd.Context(), w.store); err != nil {
 			return err
 		}
 		if foreground {

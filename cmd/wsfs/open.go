@@ -39,6 +39,19 @@ func checkStore(dir string) error {
 	return nil
 }
 
+// peek opens the store for reading and closes it again: what is not ours, damaged or too new is refused before a daemon
+// writes as much as a line of its log there.
+func peek(ctx context.Context, dir string) error {
+	if err := checkStore(dir); err != nil {
+		return err
+	}
+	st, err := store.Open(ctx, dir, sqlite.Driver(), store.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	return st.Close()
+}
+
 // connect returns a client that can write: of the running daemon, or of this process when there is none. Another
 // command that has the store, or a daemon that is just ending, is waited for.
 func (a *app) connect(ctx context.Context, dir string) (*daemon.Client, error) {
