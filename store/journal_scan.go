@@ -179,8 +179,12 @@ func (js *journalScan) hole(seg, off int, want, applied int64) (hole, error) {
 	path := js.segs[seg].path
 	log := js.r.log().With("file", path, "offset", off, "position", want)
 	if count == 0 {
-		if js.torn(off) {
+		switch {
+		case !js.torn(off):
+		case js.same:
 			log.Warn("the journal's last record was not written completely; it was acknowledged to nobody and is dropped")
+		default:
+			log.Warn("the journal's last record was not written completely, as after a power cut; it was never synced and is dropped")
 		}
 		return hole{}, nil
 	}

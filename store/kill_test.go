@@ -103,7 +103,9 @@ func (w *writer) run(ctx context.Context, r *rand.Rand) error {
 		}
 		switch r.IntN(20) {
 		case 0:
-			err = w.s.Sync(slot)
+			if err = w.s.Sync(slot); err == nil {
+				fmt.Printf("sync %d\n", seq)
+			}
 		case 1:
 			err = w.s.Apply(ctx, slot)
 		default:
@@ -206,6 +208,15 @@ func makeKillStore(t *testing.T, dir string) {
 // highest seq that was acknowledged, in the sense that it and every one before it were.
 func kill(t *testing.T, dir, point string, after time.Duration) (acked store.Seq) {
 	t.Helper()
+	acked, _ = stop(t, dir, point, after, false, func() {})
+	return acked
+}
+
+// stop is kill with something to be done just before, which may make the child fail, and returns also the highest seq
+// whose Sync returned.
+func stop(t *testing.T, dir, point string, after time.Duration, mayFail bool, before func()) (acked, synced store.Seq) {
+	t.Helper()
+	failed := "no error was printed"
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKillChild$")
 	cmd.Env = append(os.Environ(), childDir+"="+dir, childPoint+"="+point)
 	var stderr bytes.Buffer
@@ -217,8 +228,17 @@ func kill(t *testing.T, dir, point string, after time.Duration) (acked store.Seq
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	timer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() }) // it may have died already
-	defer timer.Stop()
+	ended := make(chan struct{})
+	timer := time.AfterFunc(after, func() {
+		defer close(ended)
+		before()
+		_ = cmd.Process.Kill() // it may have died already
+	})
+	defer func() {
+		if !timer.Stop() {
+			<-ended
+		}
+	}()
 	lines := bufio.NewReader(out)
 	for {
 		line, err := lines.ReadString('\n')
@@ -227,13 +247,18 @@ func kill(t *testing.T, dir, point string, after time.Duration) (acked store.Seq
 		}
 		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch word {
-		case "ack":
+		case "ack", "sync":
 			n, err := strconv.ParseInt(rest, 10, 64)
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Wait for a slot covers every one before it.
+			// Either covers every slot before it.
+			if word == "sync" {
+				synced = max(synced, store.Seq(n))
+			}
 			acked = max(acked, store.Seq(n))
+		case "error":
+			failed = line
 		case "open":
 		default:
 			t.Errorf("child: %s", line)
@@ -241,10 +266,10 @@ func kill(t *testing.T, dir, point string, after time.Duration) (acked store.Seq
 	}
 	err = cmd.Wait()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		t.Fatalf("child ended with %v, not by a kill\n%s", err, &stderr)
+	if !mayFail && (!errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL) {
+		t.Fatalf("child ended with %v, not by a kill: %s\n%s", err, failed, &stderr)
 	}
-	return acked
+	return acked, synced
 }
 
 // verify opens the store, which replays, and checks that it has every seq up to acked exactly once, that there are no
