@@ -112,6 +112,20 @@ func (n *node) commandOwner() *node {
 	return n.up.owner
 }
 
+// continues keeps the command of a process that goes on as another program: bash runs the last program of a -c line in
+// its own place, and that is still the same line. An image that only copies its parent's, as a shell does for a moment
+// before it starts a program, was none yet.
+func (n *node) continues(before *node) {
+	if before == nil || n.owner != n || before.owner == nil || n.root || before.root || before.key != n.key {
+		return
+	}
+	first := before.owner
+	if first.pid != n.pid || first.start != n.start || first.up != nil && first.argv == first.up.argv {
+		return
+	}
+	n.owner = first
+}
+
 func loginOf(f facts, up *node) login {
 	own := login{sid: f.sid, tty: f.tty != 0}
 	switch {

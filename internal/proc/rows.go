@@ -161,7 +161,9 @@ func (r *Resolver) decide(img *image, hops int) *node {
 		if !decided {
 			return nil
 		}
+		before := n
 		n = place(img.facts, up, r.o.MountSession)
+		n.continues(before)
 		r.past.put(key, n)
 		r.past.bound(maxForgotten)
 	}
