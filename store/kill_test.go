@@ -70,7 +70,7 @@ func child(ctx context.Context, dir string) error {
 		return err
 	}
 	fmt.Println("open", line.Head)
-	w := &writer{s: s, seq: line.Head, start: line.Head, session: &store.Session{ID: s.NewSessionID(), Name: "kill", Workspace: 1}}
+	w := &writer{s: s, seq: line.Head, start: line.Head, bytes: bytesOf, session: &store.Session{ID: s.NewSessionID(), Name: "kill", Workspace: 1}}
 	errs := make(chan error)
 	for g := range 4 {
 		go func() { errs <- w.run(ctx, rand.New(rand.NewPCG(uint64(os.Getpid()), uint64(g)))) }()
@@ -85,6 +85,7 @@ type writer struct {
 	seq     store.Seq
 	start   store.Seq
 	session *store.Session
+	bytes   func(store.Seq) []byte
 }
 
 func (w *writer) run(ctx context.Context, r *rand.Rand) error {
@@ -122,8 +123,11 @@ func (w *writer) run(ctx context.Context, r *rand.Rand) error {
 func (w *writer) create(ctx context.Context, who store.Attribution) (store.Slot, store.Seq, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.append(ctx, who, w.bytes(w.seq+1))
+}
+
+func (w *writer) append(ctx context.Context, who store.Attribution, data []byte) (store.Slot, store.Seq, error) {
 	w.seq++
-	data := bytesOf(w.seq)
 	var st blob.Staged
 	if len(data) <= blob.MaxBlob {
 		st = w.s.Blobs().StageSmall(data)
@@ -177,7 +181,7 @@ func newKillStore(t *testing.T) string {
 }
 
 // makeKillStore makes a store with a workspace and its root.
-func makeKillStore(t *testing.T, dir string) {
+func makeKillStore(t testing.TB, dir string) {
 	t.Helper()
 	ctx := t.Context()
 	if err := store.Init(ctx, dir, sqlite.Driver()); err != nil {
