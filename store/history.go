@@ -15,6 +15,12 @@ const (
 		WHERE h.timeline_id = k.t AND h.ino = k.i AND h.seq <= k.c AND h.end_seq > k.c`
 )
 
+const (
+	sqlNamesOfLive = `SELECT parent_ino, name FROM file_node WHERE timeline_id = ? AND ino = ?`
+	sqlNamesOfPast = `SELECT parent_ino, name FROM file_node_history WHERE timeline_id = ? AND ino = ? AND seq <= ? AND end_seq > ?`
+	sqlSeqAt       = `SELECT seq FROM change WHERE timeline_id = ? AND seq <= ? AND at <= ? ORDER BY seq DESC LIMIT 1`
+)
+
 // NamesOf lists the names that ino has in this view, in no particular order; none if it has no name or does not exist.
 // The root has none.
 func (v *View) NamesOf(ctx context.Context, ino Ino) ([]Name, error) {
