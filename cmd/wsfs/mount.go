@@ -118,7 +118,12 @@ func (a *app) mountThere(ctx context.Context, dir string, req daemon.MountReques
 			err = a.startDaemon(ctx, dir)
 			if err != nil {
 				// Another command may have started one in the same moment.
-				if c, _ = daemon.Dial(dir); c == nil {
+				c, _ = daemon.Dial(dir)
+				if c == nil && errors.Is(err, syscall.EBUSY) && time.Now().Before(deadline) {
+					time.Sleep(20 * time.Millisecond) // it has the store, but does not listen yet or no more
+					continue
+				}
+				if c == nil {
 					return err
 				}
 			}
