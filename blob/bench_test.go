@@ -188,3 +188,28 @@ func BenchmarkSum(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkReadWarm reads what is in the cache.
+func BenchmarkReadWarm(b *testing.B) {
+	for _, size := range []int64{4 << 10, 32 << 20} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			x := &blobtest.Index{}
+			s := openStore(b, b.TempDir(), x, blob.Options{})
+			st := fresh(b, s, random(1, int(size)))
+			apply(b, s, x, st)
+			p := make([]byte, 4<<10)
+			b.SetBytes(4 << 10)
+			b.ReportAllocs()
+			defer cpuTime(b)()
+			for i := int64(0); b.Loop(); i++ {
+				off := i * 4096 % min(size, 1<<20)
+				if !s.Cached(st.Content, off, len(p)) && i > 1000 {
+					b.Fatal("not cached")
+				}
+				if n, err := s.ReadAt(context.Background(), st.Content, p, off); n != len(p) {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

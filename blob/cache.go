@@ -22,6 +22,7 @@ type cacheShard struct {
 type cacheItem struct {
 	ref        Ref
 	data       []byte
+	level      int // that of the node that data was found to be, 0: not known to be one
 	next, prev *cacheItem
 }
 
@@ -42,16 +43,34 @@ func (c *cache) shard(ref Ref) *cacheShard { return &c.shards[ref[0]%cacheShards
 
 // get returns the blob, or nil.
 func (c *cache) get(ref Ref) []byte {
+	data, _ := c.getLevel(ref)
+	return data
+}
+
+// getLevel returns the blob, or nil, and what setLevel was told about it, or 0.
+func (c *cache) getLevel(ref Ref) ([]byte, int) {
 	s := c.shard(ref)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	it := s.items[ref]
 	if it == nil {
-		return nil
+		return nil, 0
 	}
-	s.unlink(it)
-	s.push(it)
-	return it.data
+	if s.root.next != it {
+		s.unlink(it)
+		s.push(it)
+	}
+	return it.data, it.level
+}
+
+// setLevel notes that the blob passed parseNode for this level, and with the size that it names itself.
+func (c *cache) setLevel(ref Ref, level int) {
+	s := c.shard(ref)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if it := s.items[ref]; it != nil {
+		it.level = level
+	}
 }
 
 // put takes over data.
@@ -77,7 +96,7 @@ func (c *cache) put(ref Ref, data []byte) {
 	}
 }
 
-// drop forgets a blob. Tests use it to read from the disk again.
+// drop forgets everything. Tests use it to read from the disk again.
 func (c *cache) drop() {
 	for i := range c.shards {
 		s := &c.shards[i]

@@ -129,5 +129,3 @@ func ceilBlock(off int64) int64 {
 	}
 	return (off + blockSize - 1) &^ (blockSize - 1)
 }
-
-func floorWindow(off int64) int64 { return off &^ (windowSize - 1) }

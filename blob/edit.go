@@ -226,6 +226,7 @@ func (e *edit) windowDone(w *window) error {
 		w.stats.BytesHashed += int64(len(n))
 		w.fresh = append(w.fresh, candidate{ref, n})
 		e.s.cache.put(ref, n)
+		e.s.cache.setLevel(ref, 1)
 	}
 	if err := e.batch.place(e.ctx, w.fresh); err != nil {
 		return err

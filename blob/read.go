@@ -2,11 +2,8 @@ package blob
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	iofs "io/fs"
-	"sync"
 	"syscall"
 )
 
@@ -75,12 +72,8 @@ func (s *Store) Cached(c Content, off int64, n int) bool {
 }
 
 func (s *Store) cachedBelow(ref Ref, level int, size, off, end int64) bool {
-	data := s.inMemory(ref)
-	if data == nil {
-		return false
-	}
-	n, err := parseNode(data, level, size)
-	if err != nil {
+	n := s.cachedNode(ref, level, size)
+	if n == nil {
 		return false
 	}
 	for i := n.find(off); i < n.count() && n.start(i) < end; i++ {
@@ -100,7 +93,6 @@ func (s *Store) cachedBelow(ref Ref, level int, size, off, end int64) bool {
 
 // leafReader gathers the leaves that one read needs and that are not in memory, to look them up in one go.
 type leafReader struct {
-	few    [8]leafRead
 	leaves []leafRead
 }
 
@@ -149,7 +141,7 @@ func (r *leafReader) leaf(s *Store, ref Ref, size int64, p []byte, off int64) er
 		return nil
 	}
 	if r.leaves == nil {
-		r.leaves = r.few[:0]
+		r.leaves = make([]leafRead, 0, 8)
 	}
 	r.leaves = append(r.leaves, leafRead{ref, size, off, p})
 	return nil
@@ -207,6 +199,9 @@ func (s *Store) readLeaf(ctx context.Context, l *leafRead, loc Location) error {
 
 // node returns a tree node that covers size bytes.
 func (s *Store) node(ctx context.Context, ref Ref, level int, size int64) (node, error) {
+	if n := s.cachedNode(ref, level, size); n != nil {
+		return n, nil
+	}
 	data, err := s.blob(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -215,7 +210,17 @@ func (s *Store) node(ctx context.Context, ref Ref, level int, size int64) (node,
 	if err != nil {
 		return nil, &CorruptError{Ref: ref, Why: err.Error()}
 	}
+	s.cache.setLevel(ref, level)
 	return n, nil
+}
+
+// cachedNode returns a node that was checked before and is still in the cache, or nil.
+func (s *Store) cachedNode(ref Ref, level int, size int64) node {
+	data, known := s.cache.getLevel(ref)
+	if known == level && node(data).size() == size {
+		return data
+	}
+	return nil
 }
 
 // inMemory returns the bytes of a blob if no disk is needed for it, or nil.
@@ -245,112 +250,3 @@ func (s *Store) blob(ctx context.Context, ref Ref) ([]byte, error) {
 	s.cache.put(ref, data)
 	return data, nil
 }
-
-func (s *Store) locate(ctx context.Context, ref Ref) (Location, error) {
-	if loc, ok := s.pending.place(ref); ok {
-		return loc, nil
-	}
-	loc, err := s.index.Locate(ctx, ref)
-	if err != nil {
-		return Location{}, fmt.Errorf("blob: looking up %v: %w", ref, err)
-	}
-	loc.Ref = ref
-	return loc, nil
-}
-
-// fetch reads a blob into dst, which has its size, and verifies it. If its pack is gone, the blob may have been moved
-// since it was looked up, so it is looked up once more.
-func (s *Store) fetch(ctx context.Context, loc Location, dst []byte) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("blob: reading %v: %w", loc.Ref, err)
-	}
-	err := s.load(loc, dst)
-	if !errors.Is(err, errGone) {
-		return err
-	}
-	again, e := s.index.Locate(ctx, loc.Ref)
-	if e != nil || again.Size != loc.Size || again.Pack == loc.Pack && again.Offset == loc.Offset {
-		return err
-	}
-	again.Ref = loc.Ref
-	return s.load(again, dst)
-}
-
-// errGone marks bytes that are not where a location says, as opposed to wrong bytes there.
-var errGone = errors.New("bytes are gone")
-
-// scratch holds buffers for compressed bytes on their way to the decoder.
-var scratch = sync.Pool{New: func() any { return new([maxStored]byte) }}
-
-// load reads a blob from exactly loc and verifies it.
-func (s *Store) load(loc Location, dst []byte) error {
-	bad := func(why string) error {
-		return &CorruptError{Ref: loc.Ref, Pack: loc.Pack, Offset: loc.Offset, Why: why}
-	}
-	var err error
-	switch {
-	case loc.Pack == 0:
-		err = s.codec.decode(dst, loc.Data, loc.Encoding)
-	case loc.Length <= 0 || loc.Length > maxStored || loc.Encoding == Raw && loc.Length != loc.Size:
-		return bad(fmt.Sprintf("its row says %d stored bytes (%v) for %d", loc.Length, loc.Encoding, loc.Size))
-	case loc.Encoding == Raw:
-		if err := s.readPack(dst, loc); err != nil {
-			return err
-		}
-	default:
-		buf := scratch.Get().(*[maxStored]byte)
-		defer scratch.Put(buf)
-		if err := s.readPack(buf[:loc.Length], loc); err != nil {
-			return err
-		}
-		err = s.codec.decode(dst, buf[:loc.Length], loc.Encoding)
-	}
-	if err != nil {
-		return bad(err.Error())
-	}
-	if got := Sum(dst); got != loc.Ref {
-		return bad("its bytes have the ref " + got.String())
-	}
-	return nil
-}
-
-// readPack fills b with stored bytes.
-func (s *Store) readPack(b []byte, loc Location) error {
-	err := s.packs.readAt(b, loc.Pack, loc.Offset)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, iofs.ErrNotExist), errors.Is(err, io.EOF):
-		// Not wrapped: to the reader of a file a missing pack is damage, not a missing file.
-		return &CorruptError{Ref: loc.Ref, Pack: loc.Pack, Offset: loc.Offset, Why: err.Error(), gone: true}
-	}
-	return fmt.Errorf("blob: reading %v from %s at %d: %w", loc.Ref, s.packs.path(loc.Pack), loc.Offset, err)
-}
-
-func (s *Store) wrongSize(ref Ref, got int, want int64) error {
-	return &CorruptError{Ref: ref, Why: fmt.Sprintf("it has %d bytes where %d belong", got, want)}
-}
-
-// CorruptError is the ErrCorrupt of one blob.
-type CorruptError struct {
-	Ref    Ref
-	Pack   uint32 // 0: inline, or not known
-	Offset int64
-	Why    string
-	gone   bool
-}
-
-func (e *CorruptError) Error() string {
-	where := ""
-	if e.Pack != 0 {
-		where = fmt.Sprintf(" at offset %d of pack %08d", e.Offset, e.Pack)
-	}
-	return fmt.Sprintf("blob: %v%s is damaged: %s; other files are not affected: put the pack back from a copy, or write the file anew",
-		e.Ref, where, e.Why)
-}
-
-// Unwrap makes errors.Is find ErrCorrupt and through it syscall.EIO.
-func (e *CorruptError) Unwrap() error { return ErrCorrupt }
-
-// Is tells fetch that the bytes are gone and not wrong.
-func (e *CorruptError) Is(target error) bool { return e.gone && target == errGone }

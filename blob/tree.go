@@ -187,5 +187,6 @@ func (t *treeBuilder) node(level int, list []child) Ref {
 	t.hashed += int64(len(n))
 	t.fresh = append(t.fresh, candidate{ref, n})
 	t.e.s.cache.put(ref, n)
+	t.e.s.cache.setLevel(ref, level)
 	return ref
 }
