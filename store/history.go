@@ -7,19 +7,16 @@ import (
 )
 
 const (
+	// No condition on seq, which namesOn checks anyway: the index alone answers this, and with more columns SQLite reads
+	// the whole timeline instead.
 	sqlInoLive = `WITH k(n, t, i, c) AS (VALUES %s)
-		SELECT f.parent_ino, f.name FROM k CROSS JOIN file_node f
-		WHERE f.timeline_id = k.t AND f.ino = k.i AND f.seq <= k.c`
+		SELECT f.parent_ino, f.name FROM k CROSS JOIN file_node f WHERE f.timeline_id = k.t AND f.ino = k.i`
 	sqlInoPast = `WITH k(n, t, i, c) AS (VALUES %s)
 		SELECT h.parent_ino, h.name FROM k CROSS JOIN file_node_history h
 		WHERE h.timeline_id = k.t AND h.ino = k.i AND h.seq <= k.c AND h.end_seq > k.c`
 )
 
-const (
-	sqlNamesOfLive = `SELECT parent_ino, name FROM file_node WHERE timeline_id = ? AND ino = ?`
-	sqlNamesOfPast = `SELECT parent_ino, name FROM file_node_history WHERE timeline_id = ? AND ino = ? AND seq <= ? AND end_seq > ?`
-	sqlSeqAt       = `SELECT seq FROM change WHERE timeline_id = ? AND seq <= ? AND at <= ? ORDER BY seq DESC LIMIT 1`
-)
+const sqlSeqAt = `SELECT seq FROM change WHERE timeline_id = ? AND seq <= ? AND at <= ? ORDER BY seq DESC LIMIT 1`
 
 // NamesOf lists the names that ino has in this view, in no particular order; none if it has no name or does not exist.
 // The root has none.
