@@ -39,6 +39,9 @@ func newWorld(t *testing.T) *world {
 		nodes: map[store.Ino]store.Version{}, paths: map[string]store.Ino{"": store.RootIno},
 	}
 	t.Cleanup(func() {
+		if err := st.Check(ctx, func(p store.Problem) { t.Error(p) }); err != nil {
+			t.Error(err)
+		}
 		if err := st.Close(); err != nil {
 			t.Error(err)
 		}
@@ -205,6 +208,12 @@ func (w *world) rename(from, to string) store.Seq {
 		op.Items = append(op.Items, store.Item{Op: store.OpUnlink, Ino: old, Parent: tp, Name: tname})
 	}
 	op.Versions = append(op.Versions, v)
+	if v.IsDir() && fp != tp {
+		down, up := w.nodes[fp], w.nodes[tp]
+		down.Nlink--
+		up.Nlink++
+		op.Versions = append(op.Versions, down, up)
+	}
 	moved := map[string]store.Ino{}
 	for p, ino := range w.paths {
 		if p == from || len(p) > len(from) && p[:len(from)+1] == from+"/" {

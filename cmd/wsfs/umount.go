@@ -120,6 +120,18 @@ func (a *app) umountAll(ctx context.Context, dir string, mounts []daemon.MountIn
 			errs = append(errs, err)
 		}
 	}
+	if c, err := daemon.Dial(dir); found == 0 && err == nil && c != nil {
+		// Its mounts are in another mount namespace: only it can reach them.
+		res, err := c.Unmount(ctx, "", lazy)
+		for _, p := range res.Unmounted {
+			found++
+			fmt.Fprintf(a.out.Writer(), "unmounted %s\n", ui.Name(string(p)))
+		}
+		if err != nil {
+			return err
+		}
+		waitEnd(ctx, c, dir)
+	}
 	if found == 0 {
 		return daemon.Fail(daemon.ExitNothing, "unmount all: the store %s has no mounts", dir)
 	}

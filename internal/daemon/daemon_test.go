@@ -24,7 +24,26 @@ func newStore(t *testing.T) string {
 	if err := store.Init(context.Background(), dir, sqlite.Driver()); err != nil {
 		t.Fatal(err)
 	}
+	checkAtEnd(t, dir)
 	return dir
+}
+
+// checkAtEnd tests every invariant of the store when whoever had it open is gone.
+func checkAtEnd(t *testing.T, dir string) {
+	t.Helper()
+	t.Cleanup(func() {
+		st, err := store.Open(context.Background(), dir, sqlite.Driver(), store.Options{})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if err := st.Check(context.Background(), func(p store.Problem) { t.Error(p) }); err != nil {
+			t.Error(err)
+		}
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func local(t *testing.T, dir string) *Client {
