@@ -129,7 +129,7 @@ func (c *checker) tree(ctx context.Context, v *View) error {
 	w := &treeWalk{names: make(map[Ino]uint32), subdirs: make(map[Ino]uint32)}
 	t, seq := v.Head()
 	at := func(rule int, format string, args ...any) {
-		c.problem(rule, "timeline %d at seq %d: "+format, append([]any{t, seqText(seq)}, args...)...)
+		c.problem(rule, "timeline %d at seq %s: "+format, append([]any{t, seqText(seq)}, args...)...)
 	}
 	dirs := []Ino{RootIno}
 	w.subdirs[RootIno] = 0
