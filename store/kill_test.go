@@ -27,7 +27,7 @@ import (
 // file is named after its seq and its bytes follow from it, so that the parent knows what must be there.
 const (
 	childDir   = "WSFS_TEST_KILL_DIR"   // where its store is
-	childPoint = "WSFS_TEST_KILL_POINT" // "name n": die when the applier comes to that point for the nth time
+	childPoint = "WSFS_TEST_KILL_POINT" // "name#n": die when the applier comes to that point for the nth time
 )
 
 func TestKillChild(t *testing.T) {
@@ -52,9 +52,12 @@ func child(ctx context.Context, dir string) error {
 		if err != nil {
 			return err
 		}
+		name, panics := strings.CutPrefix(name, "panic ")
 		o.SetCrashPoint(func(point string) {
 			if point == name {
-				if left--; left == 0 {
+				if left--; left == 0 && panics {
+					panic("in the applier")
+				} else if left == 0 {
 					_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 					select {}
 				}
@@ -387,4 +390,14 @@ func TestKillAtPoints(t *testing.T) {
 		}
 	}
 	verify(t, dir, 0, head, true)
+}
+
+// A panic of the applier ends the process, as nothing would be applied any more, and loses nothing.
+func TestApplierPanics(t *testing.T) {
+	dir := newKillStore(t)
+	acked, _ := stop(t, dir, "panic settled#3", time.Minute, true, func() { t.Error("the child lives on after a panic") })
+	if acked == 0 {
+		t.Fatal("nothing was acknowledged: the test tests nothing")
+	}
+	verify(t, dir, 1, acked, true)
 }
