@@ -57,8 +57,10 @@ func (r *rawFS) done(c *caller) {
 
 func (c *caller) yield() { c.raw.transport.yield(c.header) }
 
+// who does not pass Cancel on: any signal interrupts a request (the Go runtime sends one to its threads all the time),
+// and it must not cost the change its author. Resolve takes a bounded time.
 func (c *caller) who() store.Attribution {
-	return c.raw.opts.Resolver.Resolve(c.pid, c.yieldFn, c.Cancel)
+	return c.raw.opts.Resolver.Resolve(c.pid, c.yieldFn, nil)
 }
 
 // inGroup asks /proc, since the protocol carries one group only. Reading status may drop the last reference to an
