@@ -254,7 +254,6 @@ func TestKill(t *testing.T) {
 	}
 	t.Logf("%d kills, %d acknowledged calls", *opt.kills, acks)
 	// Once more through the database alone: another mount after a clean end, and an export.
-	w.umount(dir)
 	w.stop()
 	w.remount("main", dir)
 	for _, wr := range writers {

@@ -175,12 +175,6 @@ func (w *world) kill() {
 	w.t.Errorf("the daemon %d outlives SIGKILL", pid)
 }
 
-// umount ends one mount in the ordinary way.
-func (w *world) umount(dir string) {
-	w.t.Helper()
-	w.wsfs("umount", dir)
-}
-
 // stop ends all mounts and waits until the daemon is gone, too.
 func (w *world) stop() {
 	w.t.Helper()
@@ -241,10 +235,18 @@ func (w *world) logTail() string {
 	if err != nil || len(b) == 0 {
 		return "\n(no daemon.log)"
 	}
-	if len(b) > 20_000 {
-		b = b[len(b)-20_000:]
+	// The ordinary life of a daemon is nothing to read here.
+	var keep []string
+	for _, line := range strings.Split(string(b), "\n") {
+		if !strings.Contains(line, `"level":"INFO"`) && !strings.Contains(line, "clear a mount whose daemon died") {
+			keep = append(keep, line)
+		}
 	}
-	return "\ndaemon.log ends with:\n" + string(b)
+	text := strings.Join(keep, "\n")
+	if len(text) > 20_000 {
+		text = text[len(text)-20_000:]
+	}
+	return "\ndaemon.log, without INFO, ends with:\n" + text
 }
 
 func waitFor(d time.Duration, cond func() bool) bool {
