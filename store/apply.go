@@ -25,8 +25,9 @@ type applier struct {
 	changes      bulk
 	items        bulk
 	blobs        bulk
-	rows         int64 // since the last checkpoint
-	lastOp       int64 // id of the op being applied
+	// nextCheckpoint is the size of the database's log at which it is folded in.
+	nextCheckpoint int64
+	lastOp         int64 // id of the op being applied
 }
 
 // timelineState is what a group needs to know of a timeline, and what it does to it.
@@ -48,16 +49,16 @@ type commandTimeline struct {
 
 func newApplier(s *Store) *applier {
 	return &applier{
-		s: s, w: s.w,
+		s: s, w: s.w, nextCheckpoint: CheckpointBytes,
 		timelines: make(map[TimelineID]*timelineState),
 		commands:  make(map[commandTimeline]*commandSpan),
 		names:     newNameBatch(),
 		versions:  newVersionBatch(),
-		changes: newBulk(`INSERT INTO change (timeline_id, seq, op_id, kind, undoes_change, session_id, command_id, process_id,
-			host, at, merged_timeline_id, merged_seq)`, 12, ``),
-		items: newBulk(`INSERT INTO change_item (timeline_id, seq, n, op, ino, parent_ino, name, from_parent_ino, from_name)`,
-			9, ``),
-		blobs: newBulk(`INSERT INTO blob (hash, size, encoding, data, pack, pack_offset, pack_length)`, 7,
+		changes: newBulk(`change (timeline_id, seq, op_id, kind, undoes_change, session_id, command_id, process_id, host, at,
+			merged_timeline_id, merged_seq)`, `(?,?,?,?,0,?,?,?,NULL,?,0,0)`, ``),
+		items: newBulk(`change_item (timeline_id, seq, n, op, ino, parent_ino, name, from_parent_ino, from_name)`,
+			`(?,?,?,?,?,?,?,?,?)`, ``),
+		blobs: newBulk(`blob (hash, size, encoding, data, pack, pack_offset, pack_length)`, `(?,?,?,?,?,?,?)`,
 			` ON CONFLICT (hash) DO NOTHING`),
 	}
 }
@@ -167,7 +168,6 @@ func (a *applier) add(ctx context.Context, op *Op) error {
 }
 
 func (a *applier) flush(ctx context.Context) error {
-	a.rows += int64(len(a.names.keys)+len(a.versions.rows)) + int64(len(a.changes.args)/12+len(a.items.args)/9+len(a.blobs.args)/7)
 	if err := a.names.flush(ctx, a); err != nil {
 		return fmt.Errorf("names: %w", err)
 	}
@@ -198,8 +198,7 @@ func (a *applier) timeline(ctx context.Context, id TimelineID) (*timelineState, 
 
 func (a *applier) addChange(op *Op) {
 	session, command, process := op.Who.ids()
-	a.changes.add(int64(op.Timeline), int64(op.Seq), a.lastOp, int64(op.Kind), int64(0), session, command, process, nil,
-		op.At, int64(0), int64(0))
+	a.changes.add(int64(op.Timeline), int64(op.Seq), a.lastOp, int64(op.Kind), session, command, process, op.At)
 	for n := range op.Items {
 		it := &op.Items[n]
 		var from any
@@ -231,26 +230,32 @@ func (s *Store) journalApplied(ctx context.Context) (map[int64]int64, error) {
 
 // Checkpoints run between groups, by the goroutine that applies, so that they never delay a commit of somebody else.
 const (
-	checkpointRows  = 200_000   // about 16 MiB of log
-	checkpointForce = 128 << 20 // bytes of log at which readers have to be waited for
+	// CheckpointBytes of log are folded into the database at once. A driver keeps the log's file about this long.
+	CheckpointBytes = 64 << 20
+	// Beyond checkpointForce readers have to be waited for.
+	checkpointForce = 8 * CheckpointBytes
 )
 
 func (a *applier) maybeCheckpoint(ctx context.Context) error {
-	if a.rows < checkpointRows {
+	size := a.s.drv.LogSize(a.s.dir)
+	if size < a.nextCheckpoint {
 		return nil
 	}
-	a.rows = 0
-	return a.s.checkpoint(ctx, a.s.drv.LogSize(a.s.dir) > checkpointForce)
+	left, err := a.s.checkpoint(ctx, size > checkpointForce)
+	a.nextCheckpoint = CheckpointBytes
+	if left > 0 { // readers: the log goes on growing from where it is
+		a.nextCheckpoint += size
+	}
+	return err
 }
 
 // checkpoint folds the database's log into it. That it could not go on because somebody reads is no error.
-func (s *Store) checkpoint(ctx context.Context, force bool) error {
+func (s *Store) checkpoint(ctx context.Context, force bool) (left int64, err error) {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
-	left, err := s.drv.Checkpoint(context.WithoutCancel(ctx), s.w.conn, force)
-	if err != nil && s.drv.Classify(err) != ClassBusy {
-		return s.dbError("checkpoint", err)
+	left, err = s.drv.Checkpoint(context.WithoutCancel(ctx), s.w.conn, force)
+	if err != nil && s.drv.Classify(err) == ClassBusy {
+		return s.drv.LogSize(s.dir), nil
 	}
-	s.logLeft.Store(left)
-	return nil
+	return left, s.dbError("checkpoint", err)
 }

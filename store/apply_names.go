@@ -44,8 +44,8 @@ type nameBatch struct {
 func newNameBatch() nameBatch {
 	return nameBatch{
 		keys:    make(map[nameKey]int32),
-		history: newBulk(`INSERT INTO file_node_history (timeline_id, parent_ino, name, seq, end_seq, ino, kind)`, 7, ``),
-		live: newBulk(`INSERT INTO file_node (timeline_id, parent_ino, name, seq, ino, kind)`, 6,
+		history: newBulk(`file_node_history (timeline_id, parent_ino, name, seq, end_seq, ino, kind)`, `(?,?,?,?,?,?,?)`, ``),
+		live: newBulk(`file_node (timeline_id, parent_ino, name, seq, ino, kind)`, `(?,?,?,?,?,?)`,
 			` ON CONFLICT (timeline_id, parent_ino, name) DO UPDATE SET seq = excluded.seq, ino = excluded.ino,
 			kind = excluded.kind`),
 	}

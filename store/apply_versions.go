@@ -38,9 +38,9 @@ func newVersionBatch() versionBatch {
 	return versionBatch{
 		at:   make(map[versionKey]int32),
 		dirs: make(map[versionKey]int32),
-		bulk: newBulk(`INSERT INTO file_version (timeline_id, ino, seq, version_id, parent_version_id, replaced_version_id,
+		bulk: newBulk(`file_version (timeline_id, ino, seq, version_id, parent_version_id, replaced_version_id,
 			merge_version_id, origin_timeline_id, mode, uid, gid, nlink, rdev, size, holes, mtime, ctime, atime, content_hash,
-			target, xattrs)`, versionWidth, ` ON CONFLICT (timeline_id, ino, seq) DO UPDATE SET
+			target, xattrs)`, tuples(1, versionWidth), ` ON CONFLICT (timeline_id, ino, seq) DO UPDATE SET
 			version_id = excluded.version_id, parent_version_id = excluded.parent_version_id,
 			replaced_version_id = excluded.replaced_version_id, merge_version_id = excluded.merge_version_id,
 			origin_timeline_id = excluded.origin_timeline_id, mode = excluded.mode, uid = excluded.uid, gid = excluded.gid,
@@ -125,7 +125,7 @@ func (b *versionBatch) flush(ctx context.Context, w *writer) error {
 	if len(b.rows) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(b.rows, func(x, y versionRow) int {
+	slices.SortFunc(b.rows, func(x, y versionRow) int {
 		return cmp.Or(cmp.Compare(x.timeline, y.timeline), cmp.Compare(x.v.Ino, y.v.Ino), cmp.Compare(x.v.Seq, y.v.Seq))
 	})
 	for i := range b.rows {

@@ -10,18 +10,19 @@ import (
 // bulk collects rows for one INSERT and runs it in as few statements as possible: most of the cost of a small row is
 // the way into the database, not the row.
 type bulk struct {
-	head, tail string
-	cols       int
-	args       []any
-	stmts      [len(bulkSizes)]*sql.Stmt // of the writer; closed by it
+	into, row, tail string
+	cols            int // values a row: the ? in row
+	args            []any
+	stmts           [len(bulkSizes)]*sql.Stmt // of the writer; closed by it
 }
 
 // bulkSizes are the rows per statement, largest first; each size is one prepared statement. The largest is set by
 // what a statement may have of parameters (SQLite: 32,766) and was best among 16, 64, 128 and 256 in BenchmarkApply.
 var bulkSizes = [...]int{128, 16, 4, 1}
 
-func newBulk(head string, cols int, tail string) bulk {
-	return bulk{head: head, cols: cols, tail: tail}
+// newBulk inserts into a table and columns. row is what VALUES repeats: ? and constants. tail may be ON CONFLICT.
+func newBulk(into, row, tail string) bulk {
+	return bulk{into: into, row: row, cols: strings.Count(row, "?"), tail: tail}
 }
 
 func (b *bulk) add(vals ...any) { b.args = append(b.args, vals...) }
@@ -31,14 +32,14 @@ func (b *bulk) flush(ctx context.Context, w *writer) error {
 	for i, n := range bulkSizes {
 		for len(args) >= n*b.cols {
 			if b.stmts[i] == nil {
-				st, err := w.prepare(ctx, b.head+" VALUES "+tuples(n, b.cols)+b.tail)
+				st, err := w.prepare(ctx, w.drv.InsertInto+" "+b.into+" VALUES "+strings.Repeat(b.row+",", n-1)+b.row+b.tail)
 				if err != nil {
 					return err
 				}
 				b.stmts[i] = st
 			}
 			if _, err := b.stmts[i].ExecContext(ctx, args[:n*b.cols]...); err != nil {
-				return fmt.Errorf("%s: %w", short(b.head), err)
+				return fmt.Errorf("%s: %w", short(b.into), err)
 			}
 			args = args[n*b.cols:]
 		}

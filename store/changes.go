@@ -12,7 +12,7 @@ import (
 // ChangeQuery selects changes. The zero value of every filter but View means "any".
 type ChangeQuery struct {
 	View    *View     // the read path: changes of the view's timeline and of its ancestors up to their cuts
-	Ino     Ino       // changes that touched this inode
+	Ino     Ino       // changes that touched this inode; Parent and Name are then not looked at
 	Parent  Ino       // changes that touched a name in this directory,
 	Name    string    // and only this name, if not empty
 	Session SessionID // changes by this session
@@ -100,56 +100,58 @@ func (s *Store) Changes(ctx context.Context, q ChangeQuery, fn func(*ChangeRow) 
 	return nil
 }
 
-// changesSQL builds the query for one page of one timeline. Filters by inode or name find the seqs first, by the
-// index of the items.
+// changesSQL builds the query for one page of one timeline. Every filter finds the seqs first, from columns that its
+// index covers: left the choice, SQLite walks the whole timeline instead (plan_test.go).
 func changesSQL(q *ChangeQuery, t TimelineID, upTo Seq, limit int) (string, []any) {
 	var args []any
-	from, where := "change c", "c.timeline_id = ? AND c.seq <= ? AND c.seq > ?"
-	seqs := func(cond string, vals ...any) string {
-		args = append(append(args, int64(t), int64(upTo), int64(q.After)), vals...)
-		return `SELECT i.seq FROM change_item i WHERE i.timeline_id = ? AND i.seq <= ? AND i.seq > ? AND ` + cond
+	// seqs selects from a table by columns of an index that begins with them and goes on with the seq.
+	seqs := func(cols, table, cond string, val int64) string {
+		args = append(args, val, int64(t), int64(upTo), int64(q.After))
+		return "SELECT " + cols + " FROM " + table + " x WHERE x." + cond + " AND x.timeline_id = ? AND x.seq <= ? AND x.seq > ?"
 	}
-	var sub string
+	// named narrows items down to one name.
+	named := func(col, cond string) string {
+		sub := seqs("x.seq, x.n", "change_item", cond, int64(q.Parent))
+		args = append(args, int64(t), []byte(q.Name))
+		return "SELECT i.seq FROM (" + sub + ") j CROSS JOIN change_item i WHERE i.timeline_id = ? AND i.seq = j.seq AND i.n = j.n AND i." +
+			col + " = ?"
+	}
+	const here, from = "parent_ino = ?", "from_parent_ino <> 0 AND x.from_parent_ino = ?" // from: as the index has it
+	var sub, where string
 	switch {
 	case q.Ino != 0:
-		sub = seqs("i.ino = ?", int64(q.Ino))
-		if q.Parent != 0 {
-			sub += " AND i.parent_ino = ?"
-			args = append(args, int64(q.Parent))
-		}
-		if q.Name != "" {
-			sub += " AND i.name = ?"
-			args = append(args, []byte(q.Name))
-		}
-		sub += " GROUP BY i.seq"
+		sub = seqs("x.seq", "change_item", "ino = ?", int64(q.Ino)) + " GROUP BY x.seq"
 	case q.Name != "":
-		sub = seqs("i.parent_ino = ? AND i.name = ?", int64(q.Parent), []byte(q.Name)) + " UNION " +
-			seqs("i.from_parent_ino = ? AND i.from_name = ?", int64(q.Parent), []byte(q.Name))
+		sub = named("name", here) + " UNION " + named("from_name", from)
 	case q.Parent != 0:
-		sub = seqs("i.parent_ino = ?", int64(q.Parent)) + " UNION " +
-			seqs("i.from_parent_ino = ? AND i.from_name IS NOT NULL", int64(q.Parent))
+		sub = seqs("x.seq", "change_item", here, int64(q.Parent)) + " UNION " +
+			seqs("x.seq", "change_item", from, int64(q.Parent))
+	case q.Command != 0:
+		sub = seqs("x.seq", "change", "command_id = ?", int64(q.Command))
+	case q.Session != 0:
+		sub = seqs("x.seq", "change", "session_id = ?", int64(q.Session))
+	default:
+		return "SELECT " + changeCols + " FROM change c WHERE c.timeline_id = ? AND c.seq <= ? AND c.seq > ? ORDER BY c.seq DESC LIMIT ?",
+			[]any{int64(t), int64(upTo), int64(q.After), int64(limit)}
 	}
-	if sub != "" {
-		sub += " ORDER BY 1 DESC"
-		if q.Session == 0 && q.Command == 0 {
-			sub += " LIMIT ?"
-			args = append(args, int64(limit))
-		}
-		from, where = "("+sub+") k CROSS JOIN change c", "c.timeline_id = ? AND c.seq = k.seq"
+	sub += " ORDER BY 1 DESC"
+	items := q.Ino != 0 || q.Parent != 0 || q.Name != ""
+	if session, command := q.Session != 0 && (items || q.Command != 0), q.Command != 0 && items; session || command {
 		args = append(args, int64(t))
+		if session {
+			where += " AND c.session_id = ?"
+			args = append(args, int64(q.Session))
+		}
+		if command {
+			where += " AND c.command_id = ?"
+			args = append(args, int64(q.Command))
+		}
 	} else {
-		args = append(args, int64(t), int64(upTo), int64(q.After))
+		sub += " LIMIT ?"
+		args = append(args, int64(limit), int64(t))
 	}
-	if q.Session != 0 {
-		where += " AND c.session_id = ?"
-		args = append(args, int64(q.Session))
-	}
-	if q.Command != 0 {
-		where += " AND c.command_id = ?"
-		args = append(args, int64(q.Command))
-	}
-	return "SELECT " + changeCols + " FROM " + from + " WHERE " + where + " ORDER BY c.seq DESC LIMIT ?",
-		append(args, int64(limit))
+	return "SELECT " + changeCols + " FROM (" + sub + ") k CROSS JOIN change c WHERE c.timeline_id = ? AND c.seq = k.seq" + where +
+		" ORDER BY c.seq DESC LIMIT ?", append(args, int64(limit))
 }
 
 func (s *Store) changePage(ctx context.Context, w *who, q *ChangeQuery, t TimelineID, upTo Seq, limit int) ([]*ChangeRow, error) {

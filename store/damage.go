@@ -39,18 +39,24 @@ func (s *Store) VersionsWith(ctx context.Context, refs map[blob.Ref]bool, fn fun
 			hit[content.Ref] = true
 		}
 	}
-	for ref := range hit {
-		var found []*Version
-		_, err := scanAll(ctx, s.r, versionWidth, `SELECT `+versionCols+` FROM file_version v WHERE v.content_hash = ? ORDER BY v.version_id`,
-			[]any{ref[:]}, func(c *cells) error {
-				v, err := c.version(0)
-				found = append(found, v)
-				return err
-			})
-		if err != nil {
-			return s.dbError("find versions by content", err)
+	if len(hit) == 0 {
+		return nil
+	}
+	// One walk over all versions, however many contents are hit.
+	found := make(map[blob.Ref][]*Version)
+	_, err = scanAll(ctx, s.r, versionWidth, `SELECT `+versionCols+` FROM file_version v WHERE v.content_hash IS NOT NULL
+		ORDER BY v.version_id`, nil, func(c *cells) error {
+		v, err := c.version(0)
+		if err == nil && hit[v.Content] {
+			found[v.Content] = append(found[v.Content], v)
 		}
-		for _, v := range found {
+		return err
+	})
+	if err != nil {
+		return s.dbError("find versions by content", err)
+	}
+	for _, versions := range found {
+		for _, v := range versions {
 			if err := fn(v); err != nil {
 				return err
 			}

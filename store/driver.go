@@ -21,6 +21,9 @@ type Driver struct {
 	Rebind func(query string) string
 	// Begin and Commit are the statements around a write transaction, so that it holds the write lock from the start.
 	Begin, Commit, Rollback string
+	// InsertInto begins an INSERT of many rows whose failure is the end of its transaction. A database that would
+	// otherwise keep what it needs to undo the statement alone may have a cheaper form for that.
+	InsertInto string
 	// SetVersion records the schema version inside the migration's transaction.
 	SetVersion func(ctx context.Context, q Execer, version int) error
 	// Version reads it.
@@ -30,7 +33,8 @@ type Driver struct {
 	// Checkpoint folds the database's own log into it. force waits for readers; otherwise it does what it can.
 	// It returns how many bytes of log are left that could not be folded.
 	Checkpoint func(ctx context.Context, q Queryer, force bool) (left int64, err error)
-	// LogSize is the size of the database's own log in bytes; the applier checkpoints when it is large.
+	// LogSize is the size of the database's own log in bytes; the applier checkpoints when it is large. It must be
+	// cheap.
 	LogSize func(dir string) int64
 	// Sync makes every committed transaction durable.
 	Sync func(dir string) error
@@ -57,9 +61,10 @@ type DB struct {
 
 // Types are the names that the schema is written with.
 type Types struct {
-	Int   string // 64-bit integer
-	Bytes string // bytes, compared as bytes
-	Text  string // valid UTF-8
+	Int    string // 64-bit integer
+	Serial string // the same, numbered by the database if a row brings no value
+	Bytes  string // bytes, compared as bytes
+	Text   string // valid UTF-8
 	// Clustered is appended to CREATE TABLE for tables that should lie in the order of their primary key.
 	Clustered string
 	// Updated is appended for tables whose rows are updated in place all the time.

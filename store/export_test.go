@@ -1,16 +1,21 @@
 package store
 
-import "context"
+import (
+	"context"
+
+	"wsfs/blob"
+)
 
 // Group is a group for tests that apply without the queue.
 type Group struct {
 	Ops                []*Op
+	Blobs              []blob.Location
 	JournalID, Applied int64
 }
 
-// ApplyGroup applies g with every attribution row of it fresh.
+// ApplyGroup applies g.
 func (s *Store) ApplyGroup(ctx context.Context, g Group) error {
-	return s.applyGroup(ctx, &group{ops: g.Ops, journalID: g.JournalID, applied: g.Applied})
+	return s.applyGroup(ctx, &group{ops: g.Ops, blobs: g.Blobs, journalID: g.JournalID, applied: g.Applied})
 }
 
 // Fresh makes op the first to name its attribution.
@@ -22,15 +27,34 @@ func (op *Op) Fresh() *Op {
 
 // Queries are those whose plans matter, by name, with keys for n rows.
 func Queries(n int) map[string]string {
+	log := func(q ChangeQuery) string {
+		query, _ := changesSQL(&q, 1, MaxSeq, 1)
+		return query
+	}
 	return map[string]string{
-		"dir head":   sqlDirHead,
-		"dir live":   withKeys(sqlDirLive, n, 4),
-		"dir past":   withKeys(sqlDirPast, n, 4),
-		"names live": withKeys(sqlNamesLive, n, 5),
-		"names past": withKeys(sqlNamesPast, n, 5),
-		"versions":   withKeys(sqlVersions, n, 4),
+		"dir head":         sqlDirHead,
+		"dir live":         withKeys(sqlDirLive, n, 4),
+		"dir past":         withKeys(sqlDirPast, n, 4),
+		"names live":       withKeys(sqlNamesLive, n, 5),
+		"names past":       withKeys(sqlNamesPast, n, 5),
+		"versions":         withKeys(sqlVersions, n, 4),
+		"ino live":         withKeys(sqlInoLive, n, 4),
+		"ino past":         withKeys(sqlInoPast, n, 4),
+		"seq at":           sqlSeqAt,
+		"items":            withKeys(sqlChangeItems(), n, 3),
+		"locate":           sqlLocate,
+		"locate in":        withKeys(sqlLocateIn, n, 2),
+		"log":              log(ChangeQuery{}),
+		"log of session":   log(ChangeQuery{Session: 1}),
+		"log of command":   log(ChangeQuery{Command: 1}),
+		"log of inode":     log(ChangeQuery{Ino: 1}),
+		"log of name":      log(ChangeQuery{Parent: 1, Name: "x"}),
+		"log of directory": log(ChangeQuery{Parent: 1}),
 	}
 }
+
+// LogSize is the size of the database's own log.
+func (s *Store) LogSize() int64 { return s.drv.LogSize(s.dir) }
 
 // SetCrashPoint has f called at named points of the applier.
 func (o *Options) SetCrashPoint(f func(point string)) { o.crashPoint = f }

@@ -14,9 +14,8 @@ const (
 	sqlInoPast = `WITH k(n, t, i, c) AS (VALUES %s)
 		SELECT h.parent_ino, h.name FROM k CROSS JOIN file_node_history h
 		WHERE h.timeline_id = k.t AND h.ino = k.i AND h.seq <= k.c AND h.end_seq > k.c`
+	sqlSeqAt = `SELECT c.seq FROM change c WHERE c.timeline_id = ? AND c.seq <= ? AND c.at <= ? ORDER BY c.seq DESC LIMIT 1`
 )
-
-const sqlSeqAt = `SELECT seq FROM change WHERE timeline_id = ? AND seq <= ? AND at <= ? ORDER BY seq DESC LIMIT 1`
 
 // NamesOf lists the names that ino has in this view, in no particular order; none if it has no name or does not exist.
 // The root has none.
@@ -70,8 +69,7 @@ func (v *View) namesOf(ctx context.Context, ino Ino) ([]Name, error) {
 func (v *View) SeqAt(ctx context.Context, at int64) (TimelineID, Seq, error) {
 	for _, seg := range v.path {
 		var seq Seq
-		found, err := scanAll(ctx, v.q, 1, `SELECT c.seq FROM change c WHERE c.timeline_id = ? AND c.seq <= ? AND c.at <= ?
-			ORDER BY c.seq DESC LIMIT 1`, []any{int64(seg.Timeline), int64(seg.Cut), at}, func(c *cells) error {
+		found, err := scanAll(ctx, v.q, 1, sqlSeqAt, []any{int64(seg.Timeline), int64(seg.Cut), at}, func(c *cells) error {
 			seq = Seq(c.int(0))
 			return nil
 		})

@@ -39,7 +39,8 @@ func (s *Store) migrate(ctx context.Context) error {
 		}
 	}
 	// Probe reads the version in the main file.
-	return s.checkpoint(ctx, true)
+	_, err = s.checkpoint(ctx, true)
+	return err
 }
 
 // probe refuses what cannot be opened before a byte is changed.

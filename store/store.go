@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"wsfs/blob"
@@ -49,8 +48,6 @@ type Store struct {
 	lock  *os.File
 	ids   idAlloc
 	pipe  *pipeline
-	// logLeft is what the last checkpoint left in the database's log, in bytes.
-	logLeft atomic.Int64
 }
 
 // Init makes an empty store in dir, which is made with mode 0700 if missing. It refuses a directory that has one; the
@@ -144,7 +141,9 @@ func (s *Store) openDatabase(ctx context.Context, mode Mode) error {
 func (s *Store) Close() error {
 	var errs []error
 	if s.w != nil {
-		errs = append(errs, s.stopJournal(), s.checkpoint(context.Background(), true))
+		errs = append(errs, s.stopJournal())
+		_, err := s.checkpoint(context.Background(), true)
+		errs = append(errs, err)
 	}
 	return errors.Join(append(errs, s.closeAll())...)
 }

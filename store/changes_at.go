@@ -1,0 +1,57 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+const sqlChangesAt = `WITH k(n, t, q) AS (VALUES %s)
+	SELECT k.n, ` + changeCols + ` FROM k CROSS JOIN change c WHERE c.timeline_id = k.t AND c.seq = k.q`
+
+// ChangesAt finds changes by their timelines and seqs (Segment.Cut), without their items. The result has nil for those
+// that do not exist.
+func (s *Store) ChangesAt(ctx context.Context, at []Segment) ([]*ChangeRow, error) {
+	out := make([]*ChangeRow, len(at))
+	ids := make([][3]int64, len(at))
+	keys := make([]any, 0, 3*len(at))
+	for i, seg := range at {
+		keys = append(keys, int64(i), int64(seg.Timeline), int64(seg.Cut))
+	}
+	c := newCells(10)
+	err := keyed(ctx, s.r, sqlChangesAt, 3, keys, func(rows *sql.Rows) error {
+		if err := c.scan(rows); err != nil {
+			return err
+		}
+		i := c.int(0)
+		out[i] = &ChangeRow{
+			Timeline: TimelineID(c.int(1)), Seq: Seq(c.int(2)), OpID: c.int(3), Kind: OpKind(c.int(4)), At: c.int(5), Undoes: c.int(6),
+		}
+		ids[i] = [3]int64{c.int(7), c.int(8), c.int(9)}
+		return c.bad
+	})
+	w := newWho(s.r)
+	for i := 0; i < len(out) && err == nil; i++ {
+		if out[i] != nil {
+			err = w.fill(ctx, out[i], ids[i])
+		}
+	}
+	return out, s.dbError(fmt.Sprintf("find %d changes", len(at)), err)
+}
+
+// fill sets who made a change, by the ids of session, command and process.
+func (w *who) fill(ctx context.Context, row *ChangeRow, ids [3]int64) error {
+	var err error
+	if row.Session, err = w.session(ctx, SessionID(ids[0])); err != nil {
+		return err
+	}
+	cmd, err := w.command(ctx, CommandID(ids[1]))
+	if err != nil {
+		return err
+	}
+	if cmd != nil {
+		row.Command = &cmd.Command
+	}
+	row.Process, err = w.process(ctx, ProcessID(ids[2]))
+	return err
+}
