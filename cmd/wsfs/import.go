@@ -48,9 +48,12 @@ func (a *app) importCmd() *cobra.Command {
 		bar := ui.NewProgress(a.stderr, errOut.Terminal && !a.json, "import "+name)
 		res, err := c.Import(ctx, daemon.ImportRequest{Workspace: name, Dir: daemon.Path(dir)}, func(l daemon.ImportLine) {
 			note := l.Phase
-			if l.Total > 0 {
+			switch {
+			case l.Phase == "store":
+				note = fmt.Sprintf("storing %s files, %s", ui.Count(l.Total), ui.Bytes(l.Bytes))
+			case l.Total > 0:
 				note = fmt.Sprintf("%s of %s files, %s", ui.Count(l.Files), ui.Count(l.Total), ui.Bytes(l.Bytes))
-			} else if l.Files > 0 {
+			case l.Files > 0:
 				note = fmt.Sprintf("%s files found", ui.Count(l.Files))
 			}
 			bar.Set(l.Files, l.Total, note)

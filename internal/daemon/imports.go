@@ -114,18 +114,19 @@ func (d *Daemon) runImport(r *http.Request, req ImportRequest, progress func(fs.
 	return out, err
 }
 
-// lines writes NDJSON from several goroutines, progress at most ten times a second.
+// lines writes NDJSON from several goroutines, progress at most ten times a second and at every new phase.
 type lines struct {
-	w    http.ResponseWriter
-	mu   sync.Mutex
-	last time.Time
+	w     http.ResponseWriter
+	mu    sync.Mutex
+	last  time.Time
+	phase string
 }
 
 func (l *lines) progress(v ImportLine) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := time.Now(); now.Sub(l.last) >= 100*time.Millisecond {
-		l.last = now
+	if now := time.Now(); now.Sub(l.last) >= 100*time.Millisecond || v.Phase != l.phase {
+		l.last, l.phase = now, v.Phase
 		l.write(v)
 	}
 }
