@@ -315,3 +315,35 @@ func TestReserve(t *testing.T) {
 		t.Errorf("after pack 40 comes %d, %v", next.Packed[0].Pack, err)
 	}
 }
+
+// TestFullDiskRetry: what Settle wrote before the disk was full is not written again.
+func TestFullDiskRetry(t *testing.T) {
+	x := memIndex{}
+	s, d := openFaulty(t, t.TempDir(), x, Options{})
+	var items []Staged
+	var total int64
+	for i := range 60 {
+		st := s.StageSmall(unlike(byte(i), 60000))
+		items = append(items, st)
+		total += recordHeader + st.Content.Size
+	}
+	d.space.Store(total * 2 / 3)
+	for range 3 {
+		if _, err := s.Settle(context.Background(), items); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("Settle: %v", err)
+		}
+	}
+	d.space.Store(-1)
+	locs, err := s.Settle(context.Background(), items)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.add(locs)
+	s.Applied(items)
+	for i, st := range items {
+		want(t, s, st.Content, unlike(byte(i), 60000))
+	}
+	if s.packs.end != packHeader+total {
+		t.Errorf("the pack has %d bytes, %d belong there", s.packs.end, packHeader+total)
+	}
+}

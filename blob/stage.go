@@ -62,6 +62,12 @@ func (s *Store) Settle(ctx context.Context, items []Staged) ([]Location, error) 
 	locs := make([]Location, 0, len(refs))
 	w := s.newRecordWriter(s.o.Small, s.o.InlineMax)
 	defer w.release()
+	// After a failure too: what was written stays where it is, so that trying again on a full disk does not write it again.
+	defer func() {
+		for i := range w.locs[:w.first] {
+			s.pending.settled(w.locs[i])
+		}
+	}()
 	take := func(ref Ref) bool {
 		if seen[ref] {
 			return false
@@ -91,9 +97,6 @@ func (s *Store) Settle(ctx context.Context, items []Staged) ([]Location, error) 
 	}
 	if err := w.flush(); err != nil {
 		return nil, err
-	}
-	for i := range w.locs {
-		s.pending.settled(w.locs[i])
 	}
 	return append(locs, w.locs...), nil
 }
