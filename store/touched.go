@@ -17,7 +17,7 @@ type Span struct {
 
 const (
 	touchedCols = `SELECT i.op, i.ino, i.parent_ino, i.name, i.from_parent_ino, i.from_name`
-	sqlTouched = touchedCols + ` FROM change_item i WHERE i.timeline_id = ? AND i.seq > ? AND i.seq <= ?`
+	sqlTouched  = touchedCols + ` FROM change_item i WHERE i.timeline_id = ? AND i.seq > ? AND i.seq <= ?`
 	// The command's changes by their index, then their items.
 	sqlTouchedBy = touchedCols + ` FROM change c CROSS JOIN change_item i WHERE c.command_id = ? AND c.timeline_id = ?
 		AND c.seq > ? AND c.seq <= ? AND i.timeline_id = c.timeline_id AND i.seq = c.seq`

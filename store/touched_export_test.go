@@ -1,0 +1,12 @@
+package store
+
+// TouchedQueries are those of diff and blame whose plans matter.
+func TouchedQueries(n int) map[string]string {
+	return map[string]string{
+		"touched":        sqlTouched,
+		"touched by":     sqlTouchedBy,
+		"touched except": sqlTouchedExcept,
+		"lineage":        sqlLineage,
+		"changes at":     withKeys(sqlChangesAt, n, 3),
+	}
+}
