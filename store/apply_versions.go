@@ -82,7 +82,7 @@ func (b *versionBatch) add(op *Op) {
 			key0 := versionKey{op.Timeline, v.Ino, 0}
 			if k, ok := b.dirs[key0]; ok {
 				row.fixed = row.fixed || !sameButTimes(b.rows[k].v, v)
-				if !b.rows[k].fixed {
+				if !b.rows[k].fixed && !replaces(op, b.rows[k].v.ID) {
 					b.rows[k].dropped = true
 					row.parent = b.rows[k].parent
 				}
@@ -113,6 +113,12 @@ func onlyTimes(op *Op, v *Version) bool {
 		}
 	}
 	return op.Kind != OpWorkspace && op.Kind != OpNone && v.Replaced == 0 && v.Merge == 0
+}
+
+// replaces reports whether op put something in the place of version id, as a rename over an empty directory does: that
+// version is named for good.
+func replaces(op *Op, id VersionID) bool {
+	return slices.ContainsFunc(op.Versions, func(v Version) bool { return v.Replaced == id })
 }
 
 // sameButTimes reports whether a and b, two states of one directory, differ in nothing but their times.

@@ -58,3 +58,37 @@ func (s *Store) LogSize() int64 { return s.drv.LogSize(s.dir) }
 
 // SetCrashPoint has f called at named points of the applier.
 func (o *Options) SetCrashPoint(f func(point string)) { o.crashPoint = f }
+
+// Checkpoint folds the database's log in and says how many bytes of it are left.
+func (s *Store) Checkpoint(ctx context.Context, force bool) (int64, error) {
+	return s.checkpoint(ctx, force)
+}
+
+// Exec changes the database behind the store's back.
+func (s *Store) Exec(ctx context.Context, query string, args ...any) error {
+	return s.w.tx(ctx, func(ctx context.Context) error {
+		_, err := s.w.exec(ctx, query, args...)
+		return err
+	})
+}
+
+// Count is the result of a query for one number.
+func (s *Store) Count(ctx context.Context, query string, args ...any) (n int64, err error) {
+	_, err = scanAll(ctx, s.r, 1, query, args, func(c *cells) error {
+		n = c.int(0)
+		return nil
+	})
+	return n, err
+}
+
+// Rules are the numbers of all rules of Check.
+func Rules() []int {
+	rules := []int{
+		ruleIntegrity, ruleChain, ruleOverlap, ruleTombstone, ruleGap, ruleBadName, ruleNoVersion, ruleType, ruleNlink,
+		ruleDirNlink, ruleDirNames, ruleOrphan, ruleLostNames, ruleTree, ruleBytes, ruleCounter,
+	}
+	for _, r := range queryRules() {
+		rules = append(rules, r.rule)
+	}
+	return rules
+}

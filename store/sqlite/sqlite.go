@@ -85,7 +85,7 @@ func probe(dir string) (int, error) {
 	var app, v int
 	if err := db.QueryRow("PRAGMA application_id").Scan(&app); err != nil {
 		if classify(err) == store.ClassCorrupt {
-			err = fmt.Errorf("%w (%w)", store.ErrCorrupt, err)
+			return 0, fmt.Errorf("%s is no database any more (%w); restore it from a backup: %w", path, err, store.ErrCorrupt)
 		}
 		return 0, fmt.Errorf("read the header of %s: %w", path, err)
 	}

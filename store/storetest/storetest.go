@@ -74,6 +74,15 @@ func Check(t testing.TB, st *store.Store) {
 	}
 }
 
+// Populate fills a fresh store with a random history of several workspaces, the first of which is called main: names of
+// any bytes, hard links, contents of all sizes, forks and rollbacks. The same seed gives the same history.
+func Populate(t *testing.T, st *store.Store, seed uint64, steps int) {
+	t.Helper()
+	w := newWorld(t, st, seed, 0)
+	w.create("main")
+	w.live(steps)
+}
+
 func testHistory(t *testing.T, drv store.Driver, group int, seed uint64) {
 	steps := 400
 	if testing.Short() {
