@@ -9,6 +9,8 @@ import (
 	"slices"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"wsfs/blob"
 	"wsfs/store"
 )
@@ -344,8 +346,8 @@ func (im *importer) content(h *hostFile, v *store.Version) {
 		}
 	case syscall.S_IFLNK:
 		v.Target, v.Size = h.target, int64(len(h.target))
-	case syscall.S_IFIFO, syscall.S_IFSOCK:
-		v.Rdev = 0
+	case syscall.S_IFCHR, syscall.S_IFBLK:
+		v.Rdev = store.Rdev(unix.Major(h.st.Rdev), unix.Minor(h.st.Rdev))
 	}
 }
 

@@ -135,17 +135,13 @@ func (f *FS) Mkdir(c *Call, parent store.Ino, name string, mode uint32) (Attr, e
 	return f.make(c, store.OpMkdir, parent, name, syscall.S_IFDIR|mode&0o7777, func(*store.Version) {})
 }
 
-// Mknod makes a FIFO, a socket or an empty regular file. Device nodes are EPERM: a mount never serves them.
+// Mknod makes a FIFO, a socket, an empty regular file or a device node. The kernel lets only privileged callers make
+// device nodes, and a mount opens none unless it was mounted with `-o dev`.
 func (f *FS) Mknod(c *Call, parent store.Ino, name string, mode, rdev uint32) (Attr, error) {
 	switch mode & syscall.S_IFMT {
-	case syscall.S_IFREG, 0, syscall.S_IFIFO, syscall.S_IFSOCK:
-	case syscall.S_IFCHR:
-		// The kernel's overlay whiteout, character device 0/0, needs no privilege and opens nothing.
-		if rdev != 0 {
-			return Attr{}, nameErr("mknod", name, syscall.EPERM)
-		}
+	case syscall.S_IFREG, 0, syscall.S_IFIFO, syscall.S_IFSOCK, syscall.S_IFCHR, syscall.S_IFBLK:
 	default:
-		return Attr{}, nameErr("mknod", name, syscall.EPERM)
+		return Attr{}, nameErr("mknod", name, syscall.EINVAL)
 	}
 	if mode&syscall.S_IFMT == 0 {
 		mode |= syscall.S_IFREG

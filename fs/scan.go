@@ -146,9 +146,6 @@ func (s *scan) entry(h *hostFile, full string) bool {
 			s.fail(fmt.Errorf("import: %w", err))
 			return false
 		}
-	case syscall.S_IFCHR, syscall.S_IFBLK:
-		s.skipPath(full, "a device node")
-		return false
 	}
 	if h.xattrs, err = hostXattrs(full); err != nil {
 		s.fail(fmt.Errorf("import %s: read extended attributes: %w", full, err))

@@ -40,7 +40,7 @@ type Version struct {
 	Mode     uint32 // S_IFMT and permission bits, as in stat(2)
 	UID, GID uint32
 	Nlink    uint32 // directories: 2 + subdirectories; 0 after the last unlink
-	Rdev     uint32
+	Rdev     uint32 // of a device node, as the kernel encodes it in 32 bits (include/linux/kdev_t.h)
 	Size     int64
 	Holes    int64 // bytes of Size that are known to be holes (not allocated), for st_blocks
 	Mtime    int64 // ns since the epoch
@@ -53,6 +53,14 @@ type Version struct {
 
 // IsDir reports whether v is a directory.
 func (v *Version) IsDir() bool { return v.Mode&syscall.S_IFMT == syscall.S_IFDIR }
+
+// Device is the number of a device node.
+func (v *Version) Device() (major, minor uint32) {
+	return v.Rdev >> 8 & 0xfff, v.Rdev&0xff | v.Rdev>>12&0xfff00
+}
+
+// Rdev is the number of a device node as Version keeps it.
+func Rdev(major, minor uint32) uint32 { return minor&0xff | major<<8 | minor&^0xff<<12 }
 
 // Type is the S_IFMT part of the mode.
 func (v *Version) Type() uint32 { return v.Mode & syscall.S_IFMT }

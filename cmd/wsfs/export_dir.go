@@ -72,7 +72,8 @@ func (d *treeWriter) enter(n versions.Node) error {
 			err = d.nameAttrs(name, n.Version)
 		}
 	default:
-		if err = unix.Mknodat(d.here(), name, n.Version.Mode&^0o7777|0o600, 0); err == nil {
+		dev := int(unix.Mkdev(n.Version.Device()))
+		if err = unix.Mknodat(d.here(), name, n.Version.Mode&^0o7777|0o600, dev); err == nil {
 			err = d.nameAttrs(name, n.Version)
 		}
 	}

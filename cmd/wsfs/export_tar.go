@@ -81,6 +81,13 @@ func (e *export) tarEntry(tw *tar.Writer, n versions.Node) error {
 		h.Typeflag, h.Linkname = tar.TypeSymlink, v.Target
 	case syscall.S_IFIFO:
 		h.Typeflag = tar.TypeFifo
+	case syscall.S_IFCHR, syscall.S_IFBLK:
+		h.Typeflag = tar.TypeChar
+		if v.Type() == syscall.S_IFBLK {
+			h.Typeflag = tar.TypeBlock
+		}
+		major, minor := v.Device()
+		h.Devmajor, h.Devminor = int64(major), int64(minor)
 	default:
 		e.note("not exported: %q: an archive cannot hold a socket", n.Path)
 		return nil

@@ -98,6 +98,10 @@ func typeName(t uint32) string {
 		return "fifo"
 	case syscall.S_IFSOCK:
 		return "socket"
+	case syscall.S_IFCHR:
+		return "char"
+	case syscall.S_IFBLK:
+		return "block"
 	case 0:
 		return ""
 	}
@@ -136,6 +140,10 @@ func modeText(m uint32) string {
 		b[0] = 'p'
 	case syscall.S_IFSOCK:
 		b[0] = 's'
+	case syscall.S_IFCHR:
+		b[0] = 'c'
+	case syscall.S_IFBLK:
+		b[0] = 'b'
 	}
 	return string(b)
 }

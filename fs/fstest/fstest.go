@@ -24,8 +24,6 @@ type Options struct {
 	Areas []string
 	// BigDir is the number of entries of the large-directory test. 0 means 100,000.
 	BigDir int
-	// NoDevices: mknod of device nodes fails with EPERM even for root.
-	NoDevices bool
 	// NoHoles: SEEK_HOLE and SEEK_DATA may report one extent of data for any file.
 	NoHoles bool
 }

@@ -35,7 +35,7 @@ func TestDir(t *testing.T) {
 		areas = slices.DeleteFunc(slices.Clone(areas), func(a string) bool { return a == posixArea })
 	}
 	if len(areas) > 0 {
-		o := fstest.Options{Areas: areas, BigDir: 20_000, NoDevices: !*opt.plain}
+		o := fstest.Options{Areas: areas, BigDir: 20_000}
 		fstest.Run(t, *opt.dir, o)
 	}
 }
