@@ -71,7 +71,6 @@ const (
 const (
 	oAccMode = syscall.O_ACCMODE
 	oTrunc   = syscall.O_TRUNC
-	oAppend  = syscall.O_APPEND
 	oExcl    = syscall.O_EXCL
 )
 

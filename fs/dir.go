@@ -83,6 +83,9 @@ func (d *dir) after(off uint64) int {
 type Dir struct {
 	f *FS
 	n *node
+	// end is the cookie at which the listing ends: what is made after it began does not come, or `for each name: mv it
+	// aside` would find its own names for ever. Guarded by FS.mu.
+	end uint64
 }
 
 // OpenDir opens a listing of directory ino.
@@ -95,7 +98,7 @@ func (f *FS) OpenDir(c *Call, ino store.Ino) (*Dir, error) {
 	}
 	n.opens++
 	n.dir.opens++
-	return &Dir{f: f, n: n}, nil
+	return &Dir{f: f, n: n, end: n.dir.next}, nil
 }
 
 // Ino is the directory's inode.
@@ -128,6 +131,9 @@ func (d *Dir) read(c *Call, off uint64, fn func(e DirEntry, a *Attr) bool, looku
 	if d.n.gone {
 		return nil
 	}
+	if off < cookieDot {
+		d.end = d.n.dir.next // the beginning, perhaps again: rewinddir(3) shows what is new
+	}
 	if off < cookieDot && !fn(DirEntry{Name: ".", Ino: d.n.v.Ino, Type: syscall.S_IFDIR, Cookie: cookieDot}, nil) {
 		return nil
 	}
@@ -146,7 +152,7 @@ func (d *Dir) read(c *Call, off uint64, fn func(e DirEntry, a *Attr) bool, looku
 		for i < len(d.n.dir.order) && d.n.dir.order[i].dead {
 			i++
 		}
-		for ; i < len(d.n.dir.order); i++ {
+		for ; i < len(d.n.dir.order) && d.n.dir.order[i].cookie < d.end; i++ {
 			e := d.n.dir.order[i]
 			if e.dead {
 				continue
@@ -169,7 +175,7 @@ func (d *Dir) read(c *Call, off uint64, fn func(e DirEntry, a *Attr) bool, looku
 			child.lookups++
 			off = e.cookie
 		}
-		if i >= len(d.n.dir.order) {
+		if i >= len(d.n.dir.order) || d.n.dir.order[i].cookie >= d.end {
 			return nil
 		}
 		off = d.n.dir.order[i].cookie - 1

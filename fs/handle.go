@@ -12,7 +12,6 @@ type Handle struct {
 	n     *node
 	read  bool
 	write bool
-	app   bool // O_APPEND
 
 	// Guarded by FS.mu.
 	who  store.Attribution // of the opener; replaced by the first writer after each cut
@@ -65,7 +64,7 @@ func (f *FS) newHandle(c *Call, n *node, flags uint32, who store.Attribution) *H
 	acc := flags & oAccMode
 	h := &Handle{
 		f: f, n: n, who: who,
-		read: acc != syscall.O_WRONLY, write: acc != syscall.O_RDONLY, app: flags&oAppend != 0,
+		read: acc != syscall.O_WRONLY, write: acc != syscall.O_RDONLY,
 	}
 	n.opens++
 	if (h.write || flags&oTrunc != 0) && n.isReg() {

@@ -36,10 +36,15 @@ func (h *Handle) ReadAt(c *Call, p []byte, off int64) (int, error) {
 	return k, err
 }
 
-// WriteAt writes p at off, or at the end for a handle opened with O_APPEND. killPriv: the writer may not keep the
-// setuid and setgid bits.
+// WriteAt writes p at off. killPriv: the writer may not keep the setuid and setgid bits.
 func (h *Handle) WriteAt(c *Call, p []byte, off int64, killPriv bool) (int, error) {
-	return h.put(c, p, off, killPriv, h.app)
+	return h.put(c, p, off, killPriv, false)
+}
+
+// Append writes p at the end, wherever that is by now. O_APPEND is a flag of the moment, not of the open: fcntl(2) turns
+// it on and off.
+func (h *Handle) Append(c *Call, p []byte, killPriv bool) (int, error) {
+	return h.put(c, p, 0, killPriv, true)
 }
 
 // WriteCached writes back pages of a shared mapping: always at off, by nobody in particular.

@@ -66,6 +66,10 @@ func (f *FS) SetXattr(c *Call, ino store.Ino, name string, value []byte, flags u
 	switch {
 	case posixACL(name):
 		return nameErr("setxattr", name, syscall.EOPNOTSUPP)
+	case !knownSpace(name):
+		return nameErr("setxattr", name, syscall.EOPNOTSUPP)
+	case strings.HasSuffix(name, ".") && strings.Count(name, ".") == 1:
+		return nameErr("setxattr", name, syscall.EINVAL)
 	case len(name) > xattrNameMax:
 		return nameErr("setxattr", name, syscall.ERANGE)
 	case len(value) > xattrSizeMax:
@@ -91,6 +95,16 @@ func (f *FS) SetXattr(c *Call, ino store.Ino, name string, value []byte, flags u
 		m[name] = append([]byte{}, value...)
 		return nil
 	})
+}
+
+// knownSpace reports whether name is in a namespace of xattr(7). The kernel asks us for every other name, too.
+func knownSpace(name string) bool {
+	for _, space := range []string{"user.", "trusted.", "security.", "system."} {
+		if strings.HasPrefix(name, space) {
+			return true
+		}
+	}
+	return false
 }
 
 // RemoveXattr is removexattr(2).

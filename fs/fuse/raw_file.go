@@ -123,10 +123,14 @@ func (r *rawFS) Write(cancel <-chan struct{}, in *gofuse.WriteIn, data []byte) (
 	}
 	var n int
 	var err error
-	if in.WriteFlags&gofuse.WRITE_CACHE != 0 { // pages of a shared mapping, by nobody in particular
+	killPriv := in.WriteFlags&gofuse.WRITE_KILL_SUIDGID != 0
+	switch {
+	case in.WriteFlags&gofuse.WRITE_CACHE != 0: // pages of a shared mapping, by nobody in particular
 		n, err = h.WriteCached(&c.Call, data, int64(in.Offset))
-	} else {
-		n, err = h.WriteAt(&c.Call, data, int64(in.Offset), in.WriteFlags&gofuse.WRITE_KILL_SUIDGID != 0)
+	case in.Flags&syscall.O_APPEND != 0:
+		n, err = h.Append(&c.Call, data, killPriv)
+	default:
+		n, err = h.WriteAt(&c.Call, data, int64(in.Offset), killPriv)
 	}
 	r.done(c)
 	if err != nil && n == 0 {
