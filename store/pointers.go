@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // DroppedWorkspaces lists the workspaces that were dropped and are not collected yet, the last dropped first.
@@ -11,37 +12,60 @@ func (s *Store) DroppedWorkspaces(ctx context.Context) ([]*Workspace, error) {
 	return list, s.dbError("list dropped workspaces", err)
 }
 
-// countOwn is where OnlyHere stops counting.
-const countOwn = 10_000
+// countOnly is where OnlyHere stops counting on each timeline.
+const countOnly = 10_000
 
-// OnlyHere counts the changes that a workspace made and that no other live workspace has in its past: what would be out
-// of reach without it. It counts up to 10,000. It never looks at a tree; its cost is that of a few rows for each timeline
-// that the workspace wrote, and of the timelines that began on those if a fork of the newest state cannot be found.
-func (s *Store) OnlyHere(ctx context.Context, ws WorkspaceID) (int64, error) {
-	what := fmt.Sprintf("find changes that only workspace %d has", ws)
+// OnlyHere counts the changes in the past of a workspace, and on the timelines it has left, that no other live workspace
+// has: what would be out of reach without it. It never looks at a tree. Nearly always it ends after a few rows, because
+// the workspace that was forked, or a fork of it, is still there; the worst case are the timelines between it and such a
+// one, and those that began there.
+func (s *Store) OnlyHere(ctx context.Context, ws *Workspace) (int64, error) {
+	n, err := s.onlyHere(ctx, ws)
+	return n, s.dbError(fmt.Sprintf("find changes that only workspace %q has", ws.Name), err)
+}
+
+func (s *Store) onlyHere(ctx context.Context, ws *Workspace) (int64, error) {
 	var own []TimelineID
 	if _, err := scanAll(ctx, s.r, 1, `SELECT DISTINCT timeline_id FROM workspace_ref WHERE workspace_id = ? AND timeline_id IS NOT NULL`,
-		[]any{int64(ws)}, func(c *cells) error {
+		[]any{int64(ws.ID)}, func(c *cells) error {
 			own = append(own, TimelineID(c.int(0)))
 			return nil
 		}); err != nil {
-		return 0, s.dbError(what, err)
+		return 0, err
 	}
 	var sum int64
 	for _, t := range own {
-		n, err := s.onlyOn(ctx, ws, t)
+		n, _, err := s.onlyOn(ctx, ws.ID, Segment{t, MaxSeq})
 		if err != nil {
-			return 0, s.dbError(what, err)
+			return 0, err
 		}
 		sum += n
+	}
+	view, err := s.viewOf(ctx, s.r, ws)
+	if err != nil {
+		return 0, err
+	}
+	for _, seg := range view.path {
+		if slices.Contains(own, seg.Timeline) {
+			continue
+		}
+		n, all, err := s.onlyOn(ctx, ws.ID, seg)
+		if err != nil {
+			return 0, err
+		}
+		if sum += n; all {
+			break // whoever has all of this has all that is below
+		}
 	}
 	return sum, nil
 }
 
-// What reaches into a timeline: live workspaces that are based on it, and those that stand on a timeline that began there.
-// A workspace keeps the base that its timeline began at, so the base tells for both. The making of a workspace is no
-// change that anybody would miss.
+// Who reaches into a timeline: the live workspace that stands on it, those that are based on it, and those that are based
+// on a timeline which began there. A workspace keeps the base that its timeline began at, so the base tells for all. The
+// making of a workspace is no change that anybody would miss.
 const (
+	sqlStandsOn = `SELECT count(*) FROM timeline t JOIN workspace w ON w.base_timeline_id = t.parent_id AND w.base_seq = t.parent_seq
+		WHERE t.id = ? AND w.timeline_id = t.id AND w.dropped_at IS NULL AND w.id <> ?`
 	sqlBasedOn = `SELECT COALESCE(max(base_seq), 0) FROM workspace
 		WHERE base_timeline_id = ? AND dropped_at IS NULL AND id <> ?`
 	sqlBasedBelow = `WITH RECURSIVE below(id, cut) AS (
@@ -49,10 +73,13 @@ const (
 			UNION ALL SELECT t.id, b.cut FROM below b JOIN timeline t ON t.parent_id = b.id)
 		SELECT COALESCE(max(b.cut), 0) FROM below b JOIN workspace w ON w.base_timeline_id = b.id
 		WHERE w.dropped_at IS NULL AND w.id <> ?`
-	sqlOwnAbove = `SELECT count(*) FROM (SELECT 1 FROM change WHERE timeline_id = ? AND seq > ? AND kind <> ? LIMIT ?) n`
+	sqlChangesIn = `SELECT count(*) FROM (
+		SELECT 1 FROM change WHERE timeline_id = ? AND seq > ? AND seq <= ? AND kind <> ? LIMIT ?) n`
 )
 
-func (s *Store) onlyOn(ctx context.Context, ws WorkspaceID, t TimelineID) (int64, error) {
+// onlyOn counts the changes of seg that no other live workspace than ws reaches. all says that one of them reaches all of
+// seg, and with it everything below.
+func (s *Store) onlyOn(ctx context.Context, ws WorkspaceID, seg Segment) (n int64, all bool, err error) {
 	one := func(query string, args ...any) (n int64, err error) {
 		_, err = scanAll(ctx, s.r, 1, query, args, func(c *cells) error {
 			n = c.int(0)
@@ -60,17 +87,22 @@ func (s *Store) onlyOn(ctx context.Context, ws WorkspaceID, t TimelineID) (int64
 		})
 		return n, err
 	}
-	reach, n := int64(0), int64(0)
+	if n, err = one(sqlStandsOn, int64(seg.Timeline), int64(ws)); err != nil || n > 0 {
+		return 0, true, err
+	}
+	var reach Seq
 	for _, query := range []string{sqlBasedOn, sqlBasedBelow} {
-		seq, err := one(query, int64(t), int64(ws))
+		seq, err := one(query, int64(seg.Timeline), int64(ws))
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
-		reach = max(reach, seq)
-		n, err = one(sqlOwnAbove, int64(t), reach, int64(OpWorkspace), int64(countOwn))
+		if reach = max(reach, Seq(seq)); reach >= seg.Cut {
+			return 0, true, nil
+		}
+		n, err = one(sqlChangesIn, int64(seg.Timeline), int64(reach), int64(seg.Cut), int64(OpWorkspace), int64(countOnly))
 		if err != nil || n == 0 {
-			return 0, err
+			return 0, false, err
 		}
 	}
-	return n, nil
+	return n, false, nil
 }

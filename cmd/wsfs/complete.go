@@ -13,14 +13,23 @@ func (a *app) completeWorkspace(cmd *cobra.Command, args []string, _ string) ([]
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveFilterDirs
 	}
-	names, err := a.workspaceNames(cmd)
+	names, err := a.namesOf(cmd, false)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (a *app) workspaceNames(cmd *cobra.Command) ([]string, error) {
+// completeOnlyWorkspace offers the names of workspaces for the first argument and nothing for the others.
+func (a *app) completeOnlyWorkspace(cmd *cobra.Command, args []string, part string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completeWorkspace(cmd, args, part)
+}
+
+// namesOf lists the workspaces that are there, or those that were dropped.
+func (a *app) namesOf(cmd *cobra.Command, dropped bool) ([]string, error) {
 	w, err := a.here()
 	if err != nil {
 		return nil, err
@@ -34,6 +43,9 @@ func (a *app) workspaceNames(cmd *cobra.Command) ([]string, error) {
 	}
 	defer st.Close()
 	all, err := st.Workspaces(cmd.Context())
+	if dropped {
+		all, err = st.DroppedWorkspaces(cmd.Context())
+	}
 	var names []string
 	for _, ws := range all {
 		names = append(names, ws.Name)

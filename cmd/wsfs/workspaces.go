@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"wsfs/internal/daemon"
 	"wsfs/internal/ui"
+	"wsfs/store"
 )
 
 // workspaceLine is one line of `wsfs workspaces --json`.
@@ -20,15 +22,21 @@ type workspaceLine struct {
 	Origin   daemon.Path   `json:"origin,omitempty"`
 	ReadOnly bool          `json:"read_only"`
 	Mounted  []daemon.Path `json:"mounted"`
+	// Parent and BaseSeq are where a fork started.
+	Parent  string `json:"parent,omitempty"`
+	BaseSeq int64  `json:"base_seq,omitempty"`
+	Dropped string `json:"dropped,omitempty"` // when
 }
 
 func (a *app) workspacesCmd() *cobra.Command {
+	var dropped bool
 	cmd := &cobra.Command{
 		Use:     "workspaces",
 		Aliases: []string{"ws"},
 		Short:   "List the workspaces of the store",
 		Args:    noArgs,
 	}
+	cmd.Flags().BoolVar(&dropped, "dropped", false, "those that were dropped and that `wsfs undrop` can bring back")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		w, err := a.here()
@@ -40,58 +48,137 @@ func (a *app) workspacesCmd() *cobra.Command {
 			return err
 		}
 		defer st.Close()
-		list, err := st.Workspaces(ctx)
+		lines, err := workspaceLines(ctx, st.Store, dropped)
 		if err != nil {
 			return err
 		}
-		mounts, err := daemon.Mounts()
-		if err != nil {
-			return err
+		if !dropped {
+			if err := addMounts(lines, w.store); err != nil {
+				return err
+			}
 		}
-		t := a.out.NewTable("WORKSPACE", ">SEQ", "CREATED", "MOUNTED ON", "IMPORTED FROM")
-		for _, ws := range list {
-			line := workspaceLine{
-				Name: ws.Name, ID: int64(ws.ID), Seq: int64(ws.BaseSeq), Created: ui.Stamp(ws.CreatedAt), Origin: daemon.Path(ws.OriginPath),
-				ReadOnly: ws.ReadOnly, Mounted: []daemon.Path{},
-			}
-			if ws.Timeline != 0 {
-				tl, err := st.Timeline(ctx, ws.Timeline)
-				if err != nil {
+		if a.json {
+			for _, l := range lines {
+				if err := a.out.JSON(l); err != nil {
 					return err
 				}
-				line.Seq = int64(tl.Head)
 			}
-			var points []string
-			for i := range mounts {
-				if m := &mounts[i]; m.Ours() && m.Store() == w.store && m.Workspace() == ws.Name {
-					line.Mounted = append(line.Mounted, daemon.Path(m.Point))
-					points = append(points, ui.Name(m.Point))
-				}
-			}
-			if a.json {
-				if err := a.out.JSON(line); err != nil {
-					return err
-				}
-				continue
-			}
-			origin := "-"
-			if ws.OriginPath != "" {
-				origin = ui.Name(ws.OriginPath)
-			}
-			if len(points) == 0 {
-				points = []string{"-"}
-			}
-			t.Row(ws.Name, fmt.Sprint(line.Seq), a.out.Time(time.Unix(0, ws.CreatedAt)), strings.Join(points, ", "), origin)
+			return nil
 		}
 		switch {
-		case a.json:
-		case len(list) == 0:
-			a.note("the store %s has no workspace yet; `wsfs import DIR WS` makes one", w.store)
+		case len(lines) > 0:
+			a.printWorkspaces(lines, dropped)
+		case dropped:
+			a.note("the store %s has no dropped workspace", w.store)
 		default:
-			t.Print()
+			a.note("the store %s has no workspace yet; `wsfs import DIR WS` makes one", w.store)
 		}
 		return nil
 	}
 	a.jsonFlag(cmd)
 	return cmd
+}
+
+func workspaceLines(ctx context.Context, st *store.Store, dropped bool) ([]*workspaceLine, error) {
+	live, err := st.Workspaces(ctx)
+	if err != nil {
+		return nil, err
+	}
+	gone, err := st.DroppedWorkspaces(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := map[store.WorkspaceID]string{}
+	for _, ws := range append(live, gone...) {
+		names[ws.ID] = ws.Name
+	}
+	list := live
+	if dropped {
+		list = gone
+	}
+	lines := make([]*workspaceLine, len(list))
+	for i, ws := range list {
+		l := &workspaceLine{
+			Name: ws.Name, ID: int64(ws.ID), Seq: int64(ws.BaseSeq), Created: ui.Stamp(ws.CreatedAt), Origin: daemon.Path(ws.OriginPath),
+			ReadOnly: ws.ReadOnly, Mounted: []daemon.Path{}, Parent: names[ws.Parent], BaseSeq: int64(ws.BaseSeq),
+		}
+		if ws.DroppedAt != 0 {
+			l.Dropped = ui.Stamp(ws.DroppedAt)
+		}
+		if ws.Timeline != 0 {
+			tl, err := st.Timeline(ctx, ws.Timeline)
+			if err != nil {
+				return nil, err
+			}
+			l.Seq = int64(tl.Head)
+		}
+		switch {
+		case l.Parent == "":
+			l.BaseSeq = 0
+		case ws.Generation > 1: // its base is where it was rolled back to; the oldest line says where it started
+			refs, err := st.RefLog(ctx, ws.ID)
+			if err != nil {
+				return nil, err
+			}
+			if len(refs) > 0 {
+				l.BaseSeq = int64(refs[len(refs)-1].BaseSeq)
+			}
+		}
+		lines[i] = l
+	}
+	return lines, nil
+}
+
+// addMounts says where each workspace is mounted.
+func addMounts(lines []*workspaceLine, dir string) error {
+	mounts, err := daemon.Mounts()
+	if err != nil {
+		return err
+	}
+	byName := map[string]*workspaceLine{}
+	for _, l := range lines {
+		byName[l.Name] = l
+	}
+	for i := range mounts {
+		if m := &mounts[i]; m.Ours() && m.Store() == dir && byName[m.Workspace()] != nil {
+			l := byName[m.Workspace()]
+			l.Mounted = append(l.Mounted, daemon.Path(m.Point))
+		}
+	}
+	return nil
+}
+
+func (a *app) printWorkspaces(lines []*workspaceLine, dropped bool) {
+	last := "MOUNTED ON"
+	if dropped {
+		last = "DROPPED"
+	}
+	t := a.out.NewTable("WORKSPACE", ">SEQ", "CREATED", "STARTED AS", last)
+	when := func(stamp string) string {
+		at, err := time.Parse(time.RFC3339Nano, stamp)
+		if err != nil {
+			return stamp
+		}
+		return a.out.Time(at.Local())
+	}
+	for _, l := range lines {
+		from, end := "-", "-"
+		switch {
+		case l.Parent != "":
+			from = fmt.Sprintf("%s@%d", l.Parent, l.BaseSeq)
+		case l.Origin != "":
+			from = ui.Name(string(l.Origin))
+		}
+		if dropped {
+			end = when(l.Dropped)
+		} else if len(l.Mounted) > 0 {
+			points := make([]string, len(l.Mounted))
+			for i, p := range l.Mounted {
+				points[i] = ui.Name(string(p))
+			}
+			end = strings.Join(points, ", ")
+		}
+		t.Row(l.Name, fmt.Sprint(l.Seq), when(l.Created), from, end)
+	}
+	t.Print()
 }

@@ -39,12 +39,13 @@ type Daemon struct {
 	handler http.Handler
 	server  *http.Server
 	errors  *errorLog
+	names   names
 
 	stopOnce sync.Once
 	stop     chan struct{} // closed when the daemon should end
 
 	mu     sync.Mutex
-	slots  map[string]*slot    // by workspace name
+	slots  map[store.WorkspaceID]*slot
 	mounts map[string]*mounted // by mountpoint
 	ending bool                // no new mounts
 	tried  bool                // a mount was asked for since the start
@@ -60,7 +61,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	}
 	d := &Daemon{
 		o: o, started: o.Now(), stop: make(chan struct{}),
-		slots: map[string]*slot{}, mounts: map[string]*mounted{}, errors: newErrorLog(o.Log.Handler()),
+		slots: map[store.WorkspaceID]*slot{}, mounts: map[string]*mounted{}, errors: newErrorLog(o.Log.Handler()),
 	}
 	d.log = slog.New(d.errors)
 	so := store.Options{Log: d.log, Now: o.Now}

@@ -23,11 +23,14 @@
 //	POST   /v1/workspaces        make a workspace
 //	POST   /v1/import            read a directory into a workspace; NDJSON progress, the last line is the result
 //	POST   /v1/restore           bring a path back to what it was
+//	POST   /v1/forks             make a workspace that starts at a revision of another
+//	POST   /v1/drop, /v1/undrop  take a workspace away, bring it back
 //	GET    /metrics              Prometheus text
 //	GET    /debug/pprof/...      profiles
 //
 // Locks, outermost first; neither is held while a mount is served or the kernel is waited for:
 //
 //	slot.mu    one workspace: opening and closing its file system
-//	└─ Daemon.mu  the tables of workspaces and mounts
+//	└─ names.mu   which names are taken; held while an op that takes or frees one gets its place in the journal
+//	   └─ Daemon.mu  the tables of workspaces and mounts
 package daemon

@@ -35,6 +35,7 @@ func (d *Daemon) routes() http.Handler {
 		return d.restore(r.Context(), *req)
 	}))
 	mux.HandleFunc("POST /v1/import", d.serveImport)
+	d.pointerRoutes(mux)
 	mux.HandleFunc("GET /metrics", d.serveMetrics)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -25,6 +24,8 @@ type slot struct {
 	mu        sync.Mutex                // held while the file system is opened or closed
 	live      *fs.FS                    // guarded by mu
 	refs      int                       // guarded by mu
+	asking    int                       // guarded by mu; callers being resolved for what needs no live file system
+	gone      bool                      // guarded by mu; the workspace was dropped: look for the name again
 	resolvers map[string]*proc.Resolver // guarded by mu; by the mount's session, "" also serves the API
 }
 
@@ -38,10 +39,17 @@ func (d *Daemon) acquire(ctx context.Context, name string) (s *slot, f *fs.FS, r
 		return nil, nil, nil, err
 	}
 	s.mu.Lock()
+	if s.gone { // and another workspace may have its name
+		s.mu.Unlock()
+		return d.acquire(ctx, name)
+	}
 	defer s.mu.Unlock()
 	if s.live == nil {
 		// The row may have moved while the file system before this one was closed.
-		if ws, err = d.workspace(ctx, name); err != nil {
+		if err = d.st.Apply(ctx, d.st.Last()); err != nil {
+			return nil, nil, nil, err
+		}
+		if ws, err = d.st.WorkspaceByID(ctx, s.id); err != nil {
 			return nil, nil, nil, err
 		}
 		f, err := fs.Open(ctx, d.st, ws, fs.Options{Log: d.log, Now: d.o.Now, ReadOnly: ws.ReadOnly})
@@ -61,26 +69,40 @@ const knownSessions = 256
 // WSFS_SESSION=agent-1 today is who did so before the daemon was started again.
 func (d *Daemon) slot(ctx context.Context, name string, id store.WorkspaceID) (*slot, error) {
 	d.mu.Lock()
-	s := d.slots[name]
+	s := d.slots[id]
 	d.mu.Unlock()
-	if s != nil && s.id == id {
+	if s != nil {
 		return s, nil
 	}
+	s, err := d.newSlot(ctx, name, id)
+	if err != nil {
+		return nil, err
+	}
+	return d.register(s), nil
+}
+
+// register makes s the slot of its workspace, unless that has one already, and returns it.
+func (d *Daemon) register(s *slot) *slot {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if have := d.slots[s.id]; have != nil {
+		return have
+	}
+	d.slots[s.id] = s
+	return s
+}
+
+// newSlot makes a slot that nobody finds yet.
+func (d *Daemon) newSlot(ctx context.Context, name string, id store.WorkspaceID) (*slot, error) {
 	before, err := d.st.Sessions(ctx, id, knownSessions)
 	if err != nil {
 		return nil, err
 	}
 	host, _ := os.Hostname() // only completes the names of automatic sessions
-	s = &slot{d: d, name: name, id: id, sessions: proc.NewSessions(d.st, id, host, d.o.Now), resolvers: map[string]*proc.Resolver{}}
+	s := &slot{d: d, name: name, id: id, sessions: proc.NewSessions(d.st, id, host, d.o.Now), resolvers: map[string]*proc.Resolver{}}
 	for i := len(before) - 1; i >= 0; i-- { // of one name, the newest counts
 		s.sessions.Adopt(&before[i].Session, before[i].Commands)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if have := d.slots[name]; have != nil && have.id == id {
-		return have, nil
-	}
-	d.slots[name] = s
 	return s, nil
 }
 
@@ -107,6 +129,14 @@ func (s *slot) release() {
 		s.d.log.Error("close workspace", "workspace", s.name, "error", err)
 	}
 	s.live = nil
+	s.rest()
+}
+
+// rest lets go of what resolving callers took hold of, unless somebody still uses the slot. s.mu is held.
+func (s *slot) rest() {
+	if s.refs > 0 || s.asking > 0 {
+		return
+	}
 	for session, r := range s.resolvers {
 		_ = r.Close() // it only holds descriptors of /proc
 		delete(s.resolvers, session)
@@ -165,23 +195,19 @@ func (d *Daemon) workspace(ctx context.Context, name string) (*store.Workspace, 
 
 // createWorkspace makes an empty workspace whose root belongs to uid and gid.
 func (d *Daemon) createWorkspace(ctx context.Context, name, origin string, uid, gid uint32) error {
-	_, err := d.workspace(ctx, name)
-	switch {
-	case err == nil:
-		return Fail(ExitFailed, "make workspace %q: there is one of that name; choose another: %w", name, syscall.EEXIST)
-	case !errors.Is(err, syscall.ENOENT):
-		return err
+	if err := versions.CheckWorkspaceName(name); err != nil {
+		return &Error{ExitUsage, err}
 	}
 	now := d.o.Now().UnixNano()
 	ws := store.Workspace{
 		ID: d.st.NewWorkspaceID(), Name: name, Timeline: d.st.NewTimelineID(), OriginPath: origin, CreatedAt: now,
 	}
-	s, err := d.slot(ctx, name, ws.ID)
+	s, err := d.newSlot(ctx, name, ws.ID)
 	if err != nil {
 		return err
 	}
 	op := &store.Op{
-		Kind: store.OpWorkspace, Timeline: ws.Timeline, Workspace: ws.ID, Seq: 1, At: now, Who: d.caller(ctx, s),
+		Kind: store.OpWorkspace, Timeline: ws.Timeline, Workspace: ws.ID, Seq: 1, At: now, Who: d.callerAt(ctx, s),
 		Versions: []store.Version{{
 			Ino: store.RootIno, Seq: 1, ID: d.st.NewVersionID(), Origin: ws.Timeline, Mode: syscall.S_IFDIR | 0o755,
 			UID: uid, GID: gid, Nlink: 2, Mtime: now, Ctime: now, Atime: now,
@@ -189,11 +215,12 @@ func (d *Daemon) createWorkspace(ctx context.Context, name, origin string, uid, 
 		Items:   []store.Item{{Op: store.OpWorkspace, Ino: store.RootIno}},
 		Pointer: &store.Pointer{Workspace: ws, NewTimeline: &store.Timeline{ID: ws.Timeline}, Why: "init"},
 	}
-	slot, err := d.st.Append(op)
-	if err == nil {
-		err = d.st.Wait(slot)
+	slot, err := d.take(ctx, fmt.Sprintf("make workspace %q", name), op)
+	if err != nil {
+		return err
 	}
-	if err == nil {
+	d.register(s)
+	if err = d.st.Wait(slot); err == nil {
 		err = d.st.Sync(slot)
 	}
 	if err == nil {
