@@ -66,6 +66,8 @@ func (d *fakeDB) commitDurably(context.Context) error {
 	return nil
 }
 
+func (d *fakeDB) compact(context.Context) error { return nil }
+
 // seqs are the seqs of the ops in the database.
 func (d *fakeDB) seqs() []Seq {
 	d.mu.Lock()

@@ -28,6 +28,7 @@ type journal struct {
 	nextNum   int64
 	segs      []*segment // all with records, oldest first; the last one is active
 	ready     []*segment // spare ones: made ahead, or used up and to be used again
+	tight     bool       // the disk is full: no spare segments are kept
 	pos       int64      // of the last record appended
 	batches   []batch    // what flush has to write, in order
 	free      [][]byte   // buffers to use again

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 )
@@ -57,6 +58,7 @@ func (js *journalScan) run(ctx context.Context) error {
 			continue
 		}
 		if next, ok := js.start(want); ok && next != seg && js.segs[next].head.first == want {
+			js.r.spent = append(js.r.spent, spentSegment{path: js.segs[seg].path, journal: js.id, last: want - 1})
 			seg, off = next, segHeader
 			continue
 		}
@@ -93,6 +95,9 @@ func (js *journalScan) load(seg int) error {
 		return nil
 	}
 	data, err := os.ReadFile(js.segs[seg].path)
+	if errors.Is(err, os.ErrNotExist) { // deleted by free, as all of it is applied
+		data, err = nil, nil
+	}
 	if err != nil {
 		return fmt.Errorf("read journal segment: %w", err)
 	}

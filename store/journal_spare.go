@@ -23,7 +23,7 @@ func (j *journal) prepareAhead() {
 
 // prepareNext has a segment made in the background unless there is one. j.mu is held.
 func (j *journal) prepareNext() {
-	if len(j.ready) == 0 && !j.preparing {
+	if len(j.ready) == 0 && !j.preparing && !j.tight {
 		j.preparing = true
 		j.preparers.Go(j.prepare)
 	}
@@ -104,7 +104,7 @@ func (j *journal) drop(position int64) error {
 		j.mu.Lock()
 		seg := j.segs[0]
 		j.segs = j.segs[1:]
-		again := len(j.ready) < maxReady && seg.size == j.segSize
+		again := len(j.ready) < maxReady && seg.size == j.segSize && !j.tight
 		j.mu.Unlock()
 		if again && seg.markSpare() == nil {
 			j.mu.Lock()
@@ -119,9 +119,11 @@ func (j *journal) drop(position int64) error {
 	return nil
 }
 
-// giveBack deletes the spare segments, so that others can use their space. It reports whether there was one.
+// giveBack deletes the spare segments, so that others can use their space, and keeps no new ones until relax. It reports
+// whether there was one.
 func (j *journal) giveBack() bool {
 	j.mu.Lock()
+	j.tight = true
 	for j.preparing {
 		j.prepared.Wait()
 	}
@@ -133,6 +135,23 @@ func (j *journal) giveBack() bool {
 		freed = seg.remove() == nil || freed
 	}
 	return freed
+}
+
+// relax ends what giveBack has begun, if there is room for a spare segment.
+func (j *journal) relax() bool {
+	j.mu.Lock()
+	num := j.nextNum
+	j.nextNum++
+	j.mu.Unlock()
+	seg, err := createSegment(j.dir, num, j.segSize)
+	if err != nil {
+		return false
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.ready = append(j.ready, seg)
+	j.tight = false
+	return true
 }
 
 // endPreparers ends what goes on in the background.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -164,6 +165,44 @@ func TestReplayInterrupted(t *testing.T) {
 	p := startPipe(t, dir, db, quick())
 	wantSeqs(t, db, 60)
 	p.stopClean()
+}
+
+// On a nearly full disk a replay goes on in small steps, and gives back the journal's space between them.
+func TestReplayNearlyFull(t *testing.T) {
+	dir := t.TempDir()
+	files := leave(t, dir, 300, 1000)
+	db := newFakeDB()
+	used := 0 // of room for 70 ops, and what is freed
+	db.before = func(g *group) error {
+		left, _, _, err := listSegments(dir)
+		if err != nil {
+			return err
+		}
+		if room := 70 + 70*(len(files)-len(left)); used+len(g.ops) > room {
+			return errFull
+		}
+		used += len(g.ops)
+		return nil
+	}
+	o := quick()
+	o.groupOps = 70
+	p := startPipe(t, dir, db, o)
+	wantSeqs(t, db, 300)
+	p.stopClean()
+	if p.cs.restaged != 300 {
+		t.Fatalf("%d contents restaged", p.cs.restaged)
+	}
+	// And with no room at all it is an error that loses nothing.
+	dir = t.TempDir()
+	files = leave(t, dir, 300, 1000)
+	db = newFakeDB()
+	db.before = func(*group) error { return errFull }
+	if _, err := tryPipe(t, dir, db, o); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("got %v", err)
+	}
+	if left := segments(t, dir); len(left) != len(files) {
+		t.Fatalf("segments left %v of %v", left, files)
+	}
 }
 
 // Whatever a kill in the middle of a write leaves of the last record, the ones before it are there.

@@ -23,6 +23,8 @@ type backend interface {
 	journalApplied(ctx context.Context) (map[int64]int64, error)
 	// commitDurably returns when everything committed so far survives a power cut.
 	commitDurably(ctx context.Context) error
+	// compact makes the database as small on the disk as it can be made quickly: a checkpoint that empties its log.
+	compact(ctx context.Context) error
 }
 
 // contents is what the write path needs of package blob.
@@ -106,6 +108,9 @@ type pipeline struct {
 	turn    chan struct{} // closed and made anew whenever applied or stalled changes
 	stalled error         // why the applier cannot go on at the moment
 	closing bool
+
+	tight    bool // the disk is full or nearly so; the applier's
+	tightOps int  // ops of a group while tight; the applier's
 
 	wake chan struct{} // capacity 1: look at the queue
 	done chan struct{} // closed when the applier has ended

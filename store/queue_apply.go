@@ -15,8 +15,8 @@ import (
 func (p *pipeline) run() {
 	defer close(p.done)
 	for {
-		ops, size := p.collect()
-		if len(ops) == 0 || !p.commit(ops, size) {
+		ops := p.collect()
+		if len(ops) == 0 || !p.commit(ops) {
 			break
 		}
 	}
@@ -24,20 +24,26 @@ func (p *pipeline) run() {
 	_ = p.j.flush(p.last.Load()) // it fails only where the breaker has tripped already
 }
 
-// collect returns the next group and its size in bytes: at once if it is full, somebody waits or the store closes, else
-// after groupDelay. It returns nothing at the end.
-func (p *pipeline) collect() ([]*Op, int64) {
+// collect returns the next group: at once if it is full, somebody waits or the store closes, else after groupDelay. It
+// returns nothing at the end.
+func (p *pipeline) collect() []queued {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.queue) == 0 {
 		if p.closing || p.brk.err() != nil {
-			return nil, 0
+			return nil
 		}
 		p.idle = true
 		p.mu.Unlock()
+		var look <-chan time.Time
+		if p.tight {
+			look = time.After(p.o.retry)
+		}
 		select {
 		case <-p.wake:
 		case <-p.brk.tripped:
+		case <-look:
+			p.loosen(context.Background())
 		}
 		p.mu.Lock()
 		p.idle = false
@@ -59,58 +65,92 @@ func (p *pipeline) collect() ([]*Op, int64) {
 		timer.Stop()
 	}
 	if p.brk.err() != nil {
-		return nil, 0
+		return nil
 	}
-	ops := make([]*Op, 0, min(len(p.queue), p.o.groupOps))
-	var size int64
-	for _, q := range p.queue {
-		if len(ops) == p.o.groupOps || len(ops) > 0 && size+q.size > p.o.groupBytes {
-			break
-		}
-		ops = append(ops, q.op)
-		size += q.size
+	bytes, n := p.o.groupBytes, p.o.groupOps
+	if p.tight {
+		bytes, n = min(bytes, tightBytes), p.tightOps
 	}
-	return ops, size
+	todo := p.queue[:min(len(p.queue), n)]
+	return append([]queued(nil), todo[:fitting(todo, bytes)]...)
 }
 
-// commit puts ops, the head of the queue, into the database and reports whether the applier may go on. It tries again
-// as long as the failure may pass.
-func (p *pipeline) commit(ops []*Op, size int64) bool {
-	ctx := context.Background()
-	last := p.applied.Load() + int64(len(ops))
-	var staged []blob.Staged
-	for _, op := range ops {
-		staged = append(staged, op.Contents...)
+// fitting is how many of the first ops have most bytes together, and at least 1.
+func fitting(ops []queued, most int64) int {
+	n, size := 0, int64(0)
+	for n < len(ops) && (n == 0 || size+ops[n].size <= most) {
+		size += ops[n].size
+		n++
 	}
+	return n
+}
+
+// tightBytes is the size of a group on a full disk. Contents take their room before the commit that names them can free
+// a segment of the journal: in large steps they would take what the commit itself needs.
+const tightBytes = 256 << 10
+
+// commit puts ops, the head of the queue, into the database and reports whether the applier may go on. It tries again as
+// long as the failure may pass, on a full disk with fewer ops.
+func (p *pipeline) commit(todo []queued) bool {
+	ctx := context.Background()
 	pause := 10 * time.Millisecond
 	for tries := 1; ; tries++ {
+		ops, staged, size := unpack(todo)
+		last := p.applied.Load() + int64(len(ops))
 		err := p.applyOnce(ctx, ops, staged, last)
-		if err == nil {
-			break
-		}
 		if p.brk.err() != nil {
 			return false
+		}
+		if err == nil || transient(err) && p.has(ctx, last) { // it may also have failed after the commit
+			p.committed(last, size, staged)
+			return p.retire(ctx) && p.loosen(ctx)
 		}
 		err = fmt.Errorf("apply changes %d to %d: %w", last-int64(len(ops))+1, last, err)
 		if !transient(err) {
 			_ = p.brk.trip(err)
 			return false
 		}
-		if !p.stall(err, pause, tries) {
-			return false
+		if isFull(err) {
+			if n := fitting(todo, tightBytes); n < len(todo) {
+				todo = todo[:n]
+			} else {
+				todo = todo[:(len(todo)+1)/2]
+			}
+			p.tightOps = len(todo)
 		}
-		// A failure may also have come after the commit.
-		if applied, err := p.be.journalApplied(ctx); err == nil && applied[p.j.head.journal] >= last {
-			break
+		if !p.stall(ctx, err, pause, tries) {
+			return false
 		}
 		pause = min(2*pause, p.o.retry)
 	}
+}
+
+func unpack(todo []queued) (ops []*Op, staged []blob.Staged, size int64) {
+	ops = make([]*Op, len(todo))
+	for i, q := range todo {
+		ops[i] = q.op
+		staged = append(staged, q.op.Contents...)
+		size += q.size
+	}
+	return ops, staged, size
+}
+
+// has reports whether the database has the op at slot.
+func (p *pipeline) has(ctx context.Context, slot int64) bool {
+	applied, err := p.be.journalApplied(ctx)
+	return err == nil && applied[p.j.head.journal] >= slot
+}
+
+// committed takes the ops up to slot last, of size bytes, off the queue.
+func (p *pipeline) committed(last, size int64, staged []blob.Staged) {
 	p.cs.Applied(staged)
 	p.groups.Add(1)
 	p.mu.Lock()
-	clear(p.queue[:len(ops)])
-	p.queue = p.queue[len(ops):]
-	if p.stalled != nil {
+	defer p.mu.Unlock()
+	n := last - p.applied.Load()
+	clear(p.queue[:n])
+	p.queue = p.queue[n:]
+	if p.stalled != nil && !p.tight {
 		p.o.log.Info("the database takes changes again", "slot", last)
 		p.stalled = nil
 	}
@@ -118,8 +158,28 @@ func (p *pipeline) commit(ops []*Op, size int64) bool {
 	p.applied.Store(last)
 	close(p.turn)
 	p.turn = make(chan struct{})
-	p.mu.Unlock()
-	return p.retire(ctx)
+}
+
+// loosen ends the time of a full disk when the journal can have a reserve again: until then what wants more room is
+// refused, and groups stay small. It always returns true.
+func (p *pipeline) loosen(ctx context.Context) bool {
+	if !p.tight {
+		return true
+	}
+	if !p.j.relax() {
+		_ = p.be.compact(ctx) // it helps or it does not
+		return true
+	}
+	p.tight = false
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stalled != nil {
+		p.o.log.Info("there is room on the disk again")
+		p.stalled = nil
+		close(p.turn)
+		p.turn = make(chan struct{})
+	}
+	return true
 }
 
 // applyOnce is one attempt: contents first, then the journal, then the rows that name both, so that whatever of the
@@ -151,12 +211,17 @@ func (p *pipeline) applyOnce(ctx context.Context, ops []*Op, staged []blob.Stage
 // the background.
 const closingTries = 5
 
-// stall waits before another attempt and reports whether there shall be one: a store that closes gives up soon. Space that the journal holds in reserve is
-// given up first: what was acknowledged goes before what may come.
-func (p *pipeline) stall(err error, pause time.Duration, tries int) bool {
-	if isFull(err) && p.j.giveBack() {
-		p.o.log.Warn("disk full: gave up the journal's reserve", "err", err)
-		return true
+// stall waits before another attempt and reports whether there shall be one: a store that closes gives up soon. Space
+// that the journal holds in reserve is given up first: what was acknowledged goes before what may come.
+func (p *pipeline) stall(ctx context.Context, err error, pause time.Duration, tries int) bool {
+	if isFull(err) {
+		p.tight = true
+		freed := p.j.giveBack()
+		_ = p.be.compact(ctx) // it helps or it does not
+		if freed {
+			p.o.log.Warn("disk full: gave up the journal's reserve", "err", err)
+			return true
+		}
 	}
 	p.mu.Lock()
 	if p.stalled == nil {

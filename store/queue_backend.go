@@ -21,7 +21,8 @@ func (s *Store) startJournal(ctx context.Context) error {
 	}
 	p, err := openPipeline(ctx, journalDir(s.dir), s, s.blobs, brk, o)
 	if err != nil {
-		return errors.Join(err, s.ids.close(context.WithoutCancel(ctx), true)) // none was used
+		_ = s.ids.close(context.WithoutCancel(ctx), true) // none was used; it wastes a block if that fails
+		return err
 	}
 	s.pipe = p
 	return nil
@@ -36,6 +37,12 @@ func (s *Store) stopJournal() error {
 	ctx := context.Background()
 	err := s.pipe.stop()
 	return errors.Join(err, s.ids.close(ctx, err == nil), s.pipe.close(ctx, err == nil))
+}
+
+// compact empties the database's log.
+func (s *Store) compact(ctx context.Context) error {
+	_, err := s.checkpoint(ctx, true)
+	return err
 }
 
 var (

@@ -328,6 +328,59 @@ func TestDatabaseFull(t *testing.T) {
 	}
 }
 
+// With room for a few ops at a time the queue gets shorter all the same, and the journal with it.
+func TestDatabaseNearlyFull(t *testing.T) {
+	dir := t.TempDir()
+	db := newFakeDB()
+	var room atomic.Int64
+	db.before = func(g *group) error {
+		if int64(len(g.ops)) > room.Load() {
+			return errFull
+		}
+		return nil
+	}
+	o := never()
+	o.retry = 10 * time.Millisecond
+	p := startPipe(t, dir, db, o)
+	for i := range 300 {
+		p.mustWait(p.mustPut(int64(i+1), 1000))
+	}
+	before := p.stats().Segments
+	p.j.endPreparers()
+	p.j.dir += "/gone" // no room for a spare segment either
+	room.Store(3)
+	within(t, "apply", func() {
+		for p.apply(context.Background(), 300) != nil { // it reports that the disk is full as long as it is
+			time.Sleep(time.Millisecond)
+		}
+	})
+	wantSeqs(t, db, 300)
+	if after := p.stats().Segments; before < 4 || after > 1 {
+		t.Fatalf("%d segments before, %d after", before, after)
+	}
+	if _, err := p.put(301, 100); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("append while there is no room for a reserve: %v", err)
+	}
+	// Then there is room, and that is found out without anybody doing anything.
+	if err := os.Mkdir(p.j.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	room.Store(1000)
+	within(t, "recovery", func() {
+		for {
+			if slot, err := p.put(301, 100); err == nil {
+				p.mustWait(slot)
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
+	}
+	wantSeqs(t, db, 301)
+}
+
 // Closed while the disk is full, the changes stay in the journal for the next start.
 func TestCloseWhileFull(t *testing.T) {
 	dir := t.TempDir()
