@@ -49,29 +49,108 @@ func (b *blamer) pass(ctx context.Context, old, v *store.Version, refs []lineRef
 	return handed, kept, nil
 }
 
-// passLines pairs lines of the newer text with those of the older one. Ends that agree are not compared line by line:
-// most edits are small.
+// passLines pairs lines of the newer text with those of the older one.
 func passLines(was, is []byte, refs []lineRef) (handed, kept []lineRef) {
-	head := commonHead(was, is)
-	tail := commonTail(was[head:], is[head:])
-	first := int32(bytes.Count(is[:head], []byte{'\n'}))
-	x, y := was[head:len(was)-tail], is[head:len(is)-tail]
-	changes := diff.Diff(x, y)
+	changes := lineChanges(was, is)
 	handed = make([]lineRef, 0, len(refs))
 	shift := int32(0) // of the older text's line numbers against the newer one's
 	next := 0
 	for _, ref := range refs {
-		for next < len(changes) && ref.at >= first+int32(changes[next].B+changes[next].BLen) {
+		for next < len(changes) && ref.at >= int32(changes[next].B+changes[next].BLen) {
 			shift += int32(changes[next].ALen - changes[next].BLen)
 			next++
 		}
-		if next < len(changes) && ref.at >= first+int32(changes[next].B) {
+		if next < len(changes) && ref.at >= int32(changes[next].B) {
 			kept = append(kept, ref)
 			continue
 		}
 		handed = append(handed, lineRef{ref.at + shift, ref.final})
 	}
 	return handed, kept
+}
+
+// A small edit is found without looking at every line: where the texts stop to agree, a place is sought within
+// anchorReach lines from where they agree again for anchorLines lines or anchorBytes bytes.
+const (
+	anchorReach = 24
+	anchorLines = 16
+	anchorBytes = 4096
+)
+
+// lineChanges is diff.Diff for versions of one text, which mostly differ in a few small places: it compares bytes from
+// one such place to the next, and line by line only there. Where that does not lead on, the rest is compared by lines.
+func lineChanges(was, is []byte) []diff.Change {
+	var list []diff.Change
+	a, b := 0, 0 // lines so far
+	add := func(x, y []byte) {
+		for _, c := range diff.Diff(x, y) {
+			c.A, c.B = c.A+a, c.B+b
+			list = append(list, c)
+		}
+	}
+	for {
+		head := commonHead(was, is)
+		n := bytes.Count(was[:head], []byte{'\n'})
+		a, b, was, is = a+n, b+n, was[head:], is[head:]
+		if len(was) == 0 && len(is) == 0 {
+			return list
+		}
+		x, y, ok := anchor(was, is)
+		if !ok {
+			add(was, is)
+			return list
+		}
+		add(was[:x.off], is[:y.off])
+		a, b, was, is = a+x.line, b+y.line, was[x.off:], is[y.off:]
+	}
+}
+
+// spot is the start of a line.
+type spot struct{ line, off int }
+
+// anchor finds the nearest place from where two texts agree again.
+func anchor(a, b []byte) (x, y spot, ok bool) {
+	p, q := spots(a), spots(b)
+	for sum := 1; sum < len(p)+len(q)-1; sum++ {
+		for i := max(0, sum-len(q)+1); i <= min(sum, len(p)-1); i++ {
+			x, y := p[i], q[sum-i]
+			if agree(a[x.off:], b[y.off:]) {
+				return x, y, true
+			}
+		}
+	}
+	return spot{}, spot{}, false
+}
+
+// spots is where the first lines of a text start, and its end if that is near.
+func spots(text []byte) []spot {
+	list := []spot{{}}
+	for off := 0; off < len(text) && len(list) <= anchorReach; {
+		n := bytes.IndexByte(text[off:], '\n') + 1
+		if n == 0 {
+			n = len(text) - off
+		}
+		off += n
+		list = append(list, spot{len(list), off})
+	}
+	return list
+}
+
+// agree reports whether two texts begin with enough equal lines.
+func agree(a, b []byte) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return len(a) == len(b)
+	}
+	if a[0] != b[0] {
+		return false
+	}
+	whole := len(a) <= anchorBytes && len(a) == len(b)
+	a, b = a[:min(len(a), anchorBytes)], b[:min(len(b), anchorBytes)]
+	if whole && bytes.Equal(a, b) {
+		return true
+	}
+	head := commonHead(a, b)
+	return head > anchorBytes/2 || bytes.Count(a[:head], []byte{'\n'}) >= anchorLines
 }
 
 // commonHead is how many bytes both texts begin with, in whole lines.
@@ -84,20 +163,4 @@ func commonHead(a, b []byte) int {
 		}
 	}
 	return bytes.LastIndexByte(a[:i], '\n') + 1
-}
-
-// commonTail is how many bytes both texts end with, in whole lines.
-func commonTail(a, b []byte) int {
-	n := min(len(a), len(b))
-	i := 0
-	for step := 4096; step > 0; step /= 4 {
-		for i+step <= n && bytes.Equal(a[len(a)-i-step:len(a)-i], b[len(b)-i-step:len(b)-i]) {
-			i += step
-		}
-	}
-	at := bytes.IndexByte(a[len(a)-i:], '\n')
-	if at < 0 {
-		return 0
-	}
-	return i - at - 1
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"wsfs/blob"
+	"wsfs/internal/diff"
 	"wsfs/store"
 )
 
@@ -268,4 +269,39 @@ func (w *world) save(r *rand.Rand, path *string, text string) (seq store.Seq) {
 		*path = to
 	}
 	return seq
+}
+
+// Whatever the texts are, what is not a change pairs equal lines.
+func TestLineChangesPairEqualLines(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	for range 3000 {
+		var a []string
+		for range r.IntN(120) {
+			a = append(a, fmt.Sprintf("%d\n", r.IntN(1+r.IntN(200))))
+		}
+		b := slices.Clone(a)
+		for range r.IntN(5) {
+			i := r.IntN(len(b) + 1)
+			if r.IntN(2) == 0 {
+				b = slices.Delete(b, i, min(len(b), i+r.IntN(40)))
+				continue
+			}
+			for range r.IntN(40) {
+				b = slices.Insert(b, i, fmt.Sprintf("%d\n", r.IntN(200)))
+			}
+		}
+		if r.IntN(3) == 0 {
+			b = append(b, "no end")
+		}
+		x, y := 0, 0
+		for _, c := range append(lineChanges([]byte(strings.Join(a, "")), []byte(strings.Join(b, ""))), diff.Change{A: len(a), B: len(b)}) {
+			if c.A-x != c.B-y || c.A < x || !slices.Equal(a[x:c.A], b[y:c.B]) {
+				t.Fatalf("%q\n%q: lines %d to %d and %d to %d are no pairs", a, b, x, c.A, y, c.B)
+			}
+			x, y = c.A+c.ALen, c.B+c.BLen
+		}
+		if x != len(a) || y != len(b) {
+			t.Fatalf("%q\n%q: ends at %d and %d", a, b, x, y)
+		}
+	}
 }

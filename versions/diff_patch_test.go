@@ -62,7 +62,7 @@ func (w *world) checkout(v *store.View, dir string) {
 }
 
 // disk is what checkout writes, read back.
-func disk(t *testing.T, dir string) map[string]string {
+func disk(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {

@@ -13,7 +13,7 @@ import (
 
 // world makes histories by hand: each call is one change, made with the rows that package fs would give it.
 type world struct {
-	t     *testing.T
+	t     testing.TB
 	st    *store.Store
 	ws    store.Workspace
 	seq   store.Seq
@@ -23,7 +23,7 @@ type world struct {
 	paths map[string]store.Ino
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	dir := t.TempDir() + "/store"
 	ctx := context.Background()
