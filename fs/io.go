@@ -168,7 +168,9 @@ func (h *Handle) Fallocate(c *Call, off, length uint64, mode uint32) error {
 
 // CopyRange copies up to n bytes between open files and returns how many; fewer at the end of the source.
 func (f *FS) CopyRange(c *Call, src *Handle, srcOff int64, dst *Handle, dstOff int64, n uint64) (uint32, error) {
-	c.yield()
+	if n > blob.MaxBlob {
+		c.yield()
+	}
 	buf := make([]byte, min(n, 1<<20))
 	var done uint64
 	limit := min(n, 64<<20)

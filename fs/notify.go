@@ -107,12 +107,25 @@ func (f *FS) Observe(o Observer) Origin {
 	return w.next
 }
 
-// Unobserve ends what Observe began.
+// Unobserve ends what Observe began. With the last mount every reference of a kernel is gone, since an unmount sends
+// no FORGET.
 func (f *FS) Unobserve(id Origin) {
 	w := &f.notifier
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	delete(w.observers, id)
+	left := len(w.observers)
+	w.mu.Unlock()
+	if left > 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for ino, n := range f.nodes {
+		if ino != store.RootIno && n.lookups > 0 {
+			n.lookups = 0
+			f.dropOrphan(n)
+		}
+	}
 }
 
 func (c *Call) origin() Origin {
