@@ -55,8 +55,8 @@ func breakages() []breakage {
 		{21, "type", []string{`UPDATE file_node SET kind = 40960 WHERE ino = ` + aFile}},
 		{22, "link count", []string{`UPDATE file_version SET nlink = 7 WHERE ino = ` + aFile}},
 		{23, "subdirectories", []string{`UPDATE file_version SET nlink = 70 WHERE ino = 1`}},
-		{24, "two names", []string{`INSERT INTO file_node SELECT 1, 1, x'7a7a7a', seq, ino, kind FROM file_node
-			WHERE timeline_id = 1 AND kind = 16384 LIMIT 1`}},
+		{24, "two names", []string{`INSERT INTO file_node SELECT timeline_id, 1, x'7a7a7a', seq, ino, kind FROM file_node
+			WHERE kind = 16384 ORDER BY timeline_id DESC LIMIT 1`}},
 		{25, "orphan", []string{`DELETE FROM file_node WHERE timeline_id = 1 AND ino = ` + aFile}},
 		{26, "names in nothing", []string{`UPDATE file_node SET parent_ino = 888 WHERE timeline_id = 1 AND ino = ` + aFile}},
 		{27, "parent version gone", []string{`UPDATE file_version SET parent_version_id = 999999 WHERE ino = ` + aFile}},

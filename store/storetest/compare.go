@@ -37,9 +37,16 @@ func (w *world) compareHeads() {
 func (w *world) comparePasts() {
 	w.t.Helper()
 	for p, s := range w.past {
-		v, err := w.st.ViewAt(w.t.Context(), p.timeline, p.seq)
+		// The same place by the name of a timeline that starts above it.
+		at := p
+		for child, par := range w.parents {
+			if par.timeline == p.timeline && p.seq <= par.seq {
+				at.timeline = child
+			}
+		}
+		v, err := w.st.ViewAt(w.t.Context(), at.timeline, at.seq)
 		if err != nil {
-			w.t.Fatalf("view at %v: %v", p, err)
+			w.t.Fatalf("view at %v: %v", at, err)
 		}
 		w.compare(fmt.Sprintf("timeline %d at seq %d", p.timeline, p.seq), v, s, w.all || w.exact[p])
 		if w.t.Failed() {

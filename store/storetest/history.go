@@ -121,17 +121,15 @@ func (w *world) saveByRename(t *tree, dir store.Ino) {
 // live runs steps ops on all trees, forking and rolling back on the way, and compares the heads now and then.
 func (w *world) live(steps int) {
 	w.t.Helper()
-	for i := range steps {
+	for range steps {
 		t := w.trees[w.rnd.IntN(len(w.trees))]
 		switch n := w.rnd.IntN(100); {
 		case n < 2 && len(w.trees) < 8:
-			w.fork(t, fmt.Sprint("fork", i), t.place())
+			w.fork(t, fmt.Sprint("fork", len(w.trees)), t.place())
 		case n < 3 && len(w.trees) < 8:
-			list := w.pasts(t)
-			w.fork(t, fmt.Sprint("fork", i), list[w.rnd.IntN(len(list))])
+			w.fork(t, fmt.Sprint("fork", len(w.trees)), w.somewhere(t))
 		case n < 4:
-			list := w.pasts(t)
-			w.rollback(t, list[w.rnd.IntN(len(list))])
+			w.rollback(t, w.somewhere(t))
 		default:
 			w.step(t)
 		}

@@ -20,7 +20,7 @@ func Run(t *testing.T, drv store.Driver) {
 	t.Run("history", func(t *testing.T) {
 		for _, group := range []int{1, 32, 1024} {
 			t.Run(fmt.Sprint("group", group), func(t *testing.T) {
-				for seed := range uint64(3) {
+				for seed := range uint64(2) {
 					t.Run(fmt.Sprint("seed", seed), func(t *testing.T) { testHistory(t, drv, group, seed) })
 				}
 			})
@@ -84,9 +84,9 @@ func Populate(t *testing.T, st *store.Store, seed uint64, steps int) {
 }
 
 func testHistory(t *testing.T, drv store.Driver, group int, seed uint64) {
-	steps := 400
+	steps := 300
 	if testing.Short() {
-		steps = 120
+		steps = 100
 	}
 	st := New(t, drv, store.Options{GroupOps: group, GroupDelay: 200 * time.Millisecond})
 	w := newWorld(t, st, seed, group)

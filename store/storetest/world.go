@@ -137,7 +137,7 @@ func (t *tree) place() point {
 	if t.ws.Timeline != 0 {
 		return point{t.ws.Timeline, t.head}
 	}
-	return point{t.ws.Base, t.ws.BaseSeq}
+	return t.w.owner(point{t.ws.Base, t.ws.BaseSeq})
 }
 
 // fork makes a workspace that starts at p, a place in the life of from.
@@ -146,7 +146,7 @@ func (w *world) fork(from *tree, name string, p point) *tree {
 	if p == from.place() {
 		w.exact[p] = true // what is at a head when it is forked is kept exactly
 	}
-	w.pinned[p.timeline] = max(w.pinned[p.timeline], p.seq)
+	w.pin(p)
 	t := &tree{w: w, head: p.seq, now: w.load(p)}
 	t.ws = store.Workspace{
 		ID: w.st.NewWorkspaceID(), Name: name, Base: p.timeline, BaseSeq: p.seq, Parent: from.ws.ID, CreatedAt: w.clock,
@@ -156,10 +156,15 @@ func (w *world) fork(from *tree, name string, p point) *tree {
 	return t
 }
 
+func (w *world) pin(p point) {
+	p = w.owner(p)
+	w.pinned[p.timeline] = max(w.pinned[p.timeline], p.seq)
+}
+
 // rollback moves a workspace to p, a place in its own past. Its seqs go on from where they were.
 func (w *world) rollback(t *tree, p point) {
 	w.t.Helper()
-	w.pinned[p.timeline] = max(w.pinned[p.timeline], p.seq)
+	w.pin(p)
 	t.now = w.load(p)
 	t.ws.Timeline, t.ws.Base, t.ws.BaseSeq = 0, p.timeline, p.seq
 	t.ws.Generation++
@@ -174,17 +179,25 @@ func (w *world) writable(t *tree) {
 	}
 	tl := &store.Timeline{ID: w.st.NewTimelineID(), Parent: t.ws.Base, ParentSeq: t.ws.BaseSeq, Head: t.head}
 	t.ws.Timeline = tl.ID
-	w.parents[tl.ID] = point{tl.Parent, tl.ParentSeq}
+	w.parents[tl.ID] = w.owner(point{tl.Parent, tl.ParentSeq})
 	w.move(t, "write", tl)
 }
 
-// at is the state of a point, which may be a gap or lie on a parent.
+// owner is the same point on the timeline that it lies on.
+func (w *world) owner(p point) point {
+	for {
+		par, ok := w.parents[p.timeline]
+		if !ok || p.seq > par.seq {
+			return p
+		}
+		p.timeline = par.timeline
+	}
+}
+
+// at is the state of a point, which may be a gap.
 func (w *world) at(p point) state {
 	for {
-		if par, ok := w.parents[p.timeline]; ok && p.seq <= par.seq {
-			p = par
-			continue
-		}
+		p = w.owner(p)
 		if s := w.past[p]; s != nil {
 			return s
 		}
@@ -217,6 +230,17 @@ func (w *world) load(p point) state {
 		n.v = *got
 	}
 	return s
+}
+
+// somewhere is a place in the life of a tree. Half of the time it is told as a seq of the tree's own timeline, though it
+// may lie on an ancestor.
+func (w *world) somewhere(t *tree) point {
+	list := w.pasts(t)
+	p := list[w.rnd.IntN(len(list))]
+	if w.rnd.IntN(2) == 0 {
+		p.timeline = t.place().timeline
+	}
+	return p
 }
 
 // pasts lists the places in the life of a tree: its timeline and what is below.
