@@ -11,7 +11,7 @@ import (
 // applier turns groups of ops into transactions. It is used by one goroutine at a time, and keeps its buffers between
 // groups. Applying is generic: an Op carries the rows it leads to.
 //
-// A group is worked off in batches, which end at every op that moves a pointer: what a fork is based on must be in the
+// A group is worked off in batches, which end at every op that moves a pointer or marks a point: what a fork is based on must be in the
 // tables, every directory version included, before the fork's own rows are looked at.
 type applier struct {
 	s         *Store
@@ -133,13 +133,18 @@ func (a *applier) add(ctx context.Context, op *Op) error {
 	if err := a.attribution(ctx, op); err != nil {
 		return err
 	}
-	if op.Pointer != nil {
+	if op.Pointer != nil || len(op.Tags) > 0 || len(op.Pins) > 0 {
 		if err := a.flush(ctx); err != nil {
 			return err
 		}
+	}
+	if op.Pointer != nil {
 		if err := a.movePointer(ctx, op); err != nil {
 			return err
 		}
+	}
+	if err := a.marks(ctx, op); err != nil {
+		return err
 	}
 	if op.Timeline == 0 {
 		if len(op.Names)+len(op.Versions) > 0 {

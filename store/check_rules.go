@@ -71,6 +71,15 @@ func queryRules() []queryRule {
 			) u LEFT JOIN change c ON c.timeline_id = u.timeline_id AND c.seq = u.seq WHERE c.seq IS NULL`},
 		{15, "change %d of timeline %d has %d items, numbered up to %d", `
 			SELECT seq, timeline_id, count(*), max(n) FROM change_item GROUP BY timeline_id, seq HAVING max(n) + 1 <> count(*)`},
+		{17, "tag %s is of workspace %d, which does not exist", `
+			SELECT g.name, g.workspace_id FROM tag g LEFT JOIN workspace w ON w.id = g.workspace_id WHERE w.id IS NULL`},
+		{18, "%s %s stands at seq %d of timeline %d, which an ancestor owns", `
+			SELECT u.what, u.name, u.seq, t.id FROM (SELECT 'tag' AS what, name, timeline_id, seq FROM tag
+				UNION ALL SELECT kind, ref, timeline_id, seq FROM pin
+				UNION ALL SELECT 'workspace', name, base_timeline_id, base_seq FROM workspace
+			) u JOIN timeline t ON t.id = u.timeline_id WHERE t.parent_id <> 0 AND u.seq <= t.parent_seq`},
+		{19, "a pin at seq %d of timeline %d has the unknown kind %s or does not say what it is for, %s", `
+			SELECT seq, timeline_id, kind, ref FROM pin WHERE kind NOT IN ('mount', 'temporary') OR ref = ''`},
 		{27, "version %d of inode %d comes from version %d, which does not exist or is of inode %d", `
 			SELECT v.version_id, v.ino, v.parent_version_id, COALESCE(p.ino, 0) FROM file_version v
 			LEFT JOIN file_version p ON p.version_id = v.parent_version_id

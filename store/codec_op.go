@@ -15,6 +15,9 @@ const (
 	opAmend = 1 << iota
 	opPointer
 	opFresh
+	opTags
+	opPins
+	opFlags = iota // how many
 )
 
 // appendOp appends the encoding of op to b. Of the attribution it writes the ids, and the rows in fresh (may be nil).
@@ -28,6 +31,12 @@ func appendOp(b []byte, op *Op, fresh *attributionRows) []byte {
 	}
 	if fresh != nil {
 		flags |= opFresh
+	}
+	if len(op.Tags) > 0 {
+		flags |= opTags
+	}
+	if len(op.Pins) > 0 {
+		flags |= opPins
 	}
 	b = append(b, opFormat, byte(op.Kind))
 	b = putUint(b, flags)
@@ -82,6 +91,12 @@ func appendOp(b []byte, op *Op, fresh *attributionRows) []byte {
 	if op.Pointer != nil {
 		b = appendPointer(b, op.Pointer)
 	}
+	if len(op.Tags) > 0 {
+		b = appendTags(b, op.Tags)
+	}
+	if len(op.Pins) > 0 {
+		b = appendPins(b, op.Pins)
+	}
 	return b
 }
 
@@ -95,7 +110,7 @@ func decodeOp(data []byte, known *knownRows) (*Op, error) {
 	}
 	op := &Op{Kind: OpKind(d.byte("kind"))}
 	flags := d.uint("flags")
-	if flags&^(opAmend|opPointer|opFresh) != 0 {
+	if flags>>opFlags != 0 {
 		d.fail("unknown flags %#x", flags)
 	}
 	op.Amend = flags&opAmend != 0
@@ -131,6 +146,12 @@ func decodeOp(data []byte, known *knownRows) (*Op, error) {
 	op.Contents = list(d, "contents", len(blob.Ref{})+3, decodeStaged)
 	if flags&opPointer != 0 {
 		op.Pointer = decodePointer(d)
+	}
+	if flags&opTags != 0 {
+		op.Tags = list(d, "tags", 5, decodeTag)
+	}
+	if flags&opPins != 0 {
+		op.Pins = list(d, "pins", 6, decodePin)
 	}
 	if d.err == nil && len(d.b) != 0 {
 		d.fail("%d bytes too many", len(d.b))

@@ -42,7 +42,9 @@ type Op struct {
 	Versions []Version
 	Items    []Item // what log, diff and undo show; in order
 	Contents []blob.Staged
-	Pointer  *Pointer // only OpWorkspace
+	Pointer  *Pointer // OpWorkspace, and the first change of a fork
+	Tags     []TagChange
+	Pins     []PinChange
 	// fresh holds the attribution rows that this op is the first of its journal to name: the ones to insert with it
 	// (OR IGNORE: an earlier journal may have had them). Append and the journal's decoder set it.
 	fresh *attributionRows

@@ -49,10 +49,12 @@ func (a *app) forkCmd() *cobra.Command {
 }
 
 // revisionHere reads a revision and finds the store it is in. @POINT is one of the workspace that the current directory
-// is on. The daemon lives in another time zone: times are written out with theirs by Revision.String.
+// is on, and "" that workspace now. The daemon lives in another time zone: times are written out with theirs by Revision.String.
 func (a *app) revisionHere(arg string) (dir string, rev versions.Revision, err error) {
-	if rev, err = versions.Parse(arg, time.Local); err != nil {
-		return "", rev, err
+	if arg != "" {
+		if rev, err = versions.Parse(arg, time.Local); err != nil {
+			return "", rev, err
+		}
 	}
 	w, err := a.here()
 	if err != nil {

@@ -25,11 +25,13 @@
 //	POST   /v1/restore           bring a path back to what it was
 //	POST   /v1/forks             make a workspace that starts at a revision of another
 //	POST   /v1/drop, /v1/undrop  take a workspace away, bring it back
+//	POST   /v1/tags              name a revision, or remove the name
 //	GET    /metrics              Prometheus text
 //	GET    /debug/pprof/...      profiles
 //
 // Locks, outermost first; neither is held while a mount is served or the kernel is waited for:
 //
+//	names.undrop, names.tags  one such request at a time
 //	slot.mu    one workspace: opening and closing its file system
 //	└─ names.mu   which names are taken; held while an op that takes or frees one gets its place in the journal
 //	   └─ Daemon.mu  the tables of workspaces and mounts

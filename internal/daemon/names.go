@@ -14,6 +14,7 @@ import (
 // neither waits for the database.
 type names struct {
 	undrop sync.Mutex // held by undrop: two cannot bring back the same workspace under two names
+	tags   sync.Mutex // held by tag, from the look at the name to the op's place in the journal
 	mu     sync.Mutex
 	live   map[string]store.WorkspaceID // guarded by mu; nil: not read yet
 }

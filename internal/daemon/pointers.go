@@ -56,6 +56,9 @@ func (d *Daemon) pointerRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/undrop", reply(func(r *http.Request, req *UndropRequest) (any, error) {
 		return d.undrop(r.Context(), *req)
 	}))
+	mux.HandleFunc("POST /v1/tags", reply(func(r *http.Request, req *TagRequest) (any, error) {
+		return d.tag(r.Context(), *req)
+	}))
 }
 
 // Fork makes a workspace that starts at a revision of another one.

@@ -15,6 +15,8 @@ func testPointers(t *testing.T, drv store.Driver) {
 	t.Run("reflog", func(t *testing.T) { testReflog(t, drv) })
 	t.Run("deep", func(t *testing.T) { testDeep(t, drv) })
 	t.Run("one group", func(t *testing.T) { testOneGroup(t, drv) })
+	t.Run("marks", func(t *testing.T) { testMarks(t, drv) })
+	t.Run("marked in a group", func(t *testing.T) { testMarkedInGroup(t, drv) })
 	t.Run("refused", func(t *testing.T) { testRefused(t, drv) })
 }
 
@@ -135,6 +137,12 @@ func testRefused(t *testing.T, drv store.Driver) {
 		},
 		"taken name": func(w *world, a *tree) *store.Op {
 			return &store.Op{Kind: store.OpWorkspace, Pointer: &store.Pointer{Workspace: store.Workspace{ID: 99, Name: "a", Base: a.ws.Timeline, BaseSeq: 1}}}
+		},
+		"tag above the head": func(w *world, a *tree) *store.Op {
+			return &store.Op{Kind: store.OpWorkspace, Tags: []store.TagChange{{Tag: store.Tag{Workspace: a.ws.ID, Name: "t", Timeline: a.ws.Timeline, Seq: 99}}}}
+		},
+		"pin of an unknown timeline": func(w *world, a *tree) *store.Op {
+			return &store.Op{Kind: store.OpWorkspace, Pins: []store.PinChange{{Pin: store.Pin{Timeline: 77, Seq: 1, Kind: store.PinMount, Ref: "/m"}}}}
 		},
 		"old seq": func(w *world, a *tree) *store.Op {
 			return &store.Op{Kind: store.OpCreate, Timeline: a.ws.Timeline, Seq: 1}
