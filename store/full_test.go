@@ -4,7 +4,6 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -18,7 +17,7 @@ import (
 // A full disk refuses changes with ENOSPC, loses nothing that was acknowledged, and goes on when there is room again.
 func TestDiskFull(t *testing.T) {
 	disk := t.TempDir()
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=48m"); err != nil {
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=24m"); err != nil {
 		t.Skipf("needs a small file system; mounting a tmpfs failed: %v", err)
 	}
 	t.Cleanup(func() {
@@ -27,9 +26,12 @@ func TestDiskFull(t *testing.T) {
 		}
 	})
 	ctx := t.Context()
-	dir, ballast := filepath.Join(disk, "store"), filepath.Join(disk, "ballast")
-	if err := os.WriteFile(ballast, make([]byte, 16<<20), 0o600); err != nil {
-		t.Fatal(err)
+	dir := filepath.Join(disk, "store")
+	grow := func(size string) {
+		t.Helper()
+		if err := syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT, "size="+size); err != nil {
+			t.Fatal(err)
+		}
 	}
 	makeKillStore(t, dir)
 	o := store.Options{SegmentBytes: 1 << 20, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
@@ -96,26 +98,19 @@ func TestDiskFull(t *testing.T) {
 		closing = s.Close()
 		t.Logf("close: %v", closing)
 	}
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	grow("56m")
 	if s, err = store.Open(ctx, dir, sqlite.Driver(), o); err != nil {
 		t.Fatalf("open with room again: %v", err)
 	}
 	for range 50 {
 		if !put() {
-			t.Fatal("no room though the ballast is gone")
+			t.Fatal("no room though the disk is larger")
 		}
 	}
 	// Once more, and this time room comes while the store is open.
-	if err := os.WriteFile(ballast, make([]byte, 4<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for put() {
 	}
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	grow("96m")
 	for deadline := time.Now().Add(20 * time.Second); !put(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("still full: %+v", s.QueueStats())
