@@ -39,6 +39,18 @@ func (s *Store) ChangesAt(ctx context.Context, at []Segment) ([]*ChangeRow, erro
 	return out, s.dbError(fmt.Sprintf("find %d changes", len(at)), err)
 }
 
+const sqlCommandAt = `SELECT c.command_id FROM change c WHERE c.timeline_id = ? AND c.seq = ?`
+
+// CommandAt is the command that made a change, 0 if it is unknown or there is no such change.
+func (s *Store) CommandAt(ctx context.Context, t TimelineID, seq Seq) (CommandID, error) {
+	var id CommandID
+	_, err := scanAll(ctx, s.r, 1, sqlCommandAt, []any{int64(t), int64(seq)}, func(c *cells) error {
+		id = CommandID(c.int(0))
+		return nil
+	})
+	return id, s.dbError(fmt.Sprintf("find who made change %d", seq), err)
+}
+
 // fill sets who made a change, by the ids of session, command and process.
 func (w *who) fill(ctx context.Context, row *ChangeRow, ids [3]int64) error {
 	var err error

@@ -7,6 +7,7 @@ func TouchedQueries(n int) map[string]string {
 		"touched by":     sqlTouchedBy,
 		"touched except": sqlTouchedExcept,
 		"lineage":        sqlLineage,
+		"command at":     sqlCommandAt,
 		"changes at":     withKeys(sqlChangesAt, n, 3),
 	}
 }

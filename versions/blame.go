@@ -39,12 +39,16 @@ type BlameRange struct{ First, Last int }
 // too, in its place, is handed on; the others stay. It ends when no line is left to hand on, so its cost is that of
 // the versions younger than the oldest line, with two of them in memory.
 //
+// A command that empties a file and fills it again in steps is seen as a whole: what the file had before it keeps its
+// owner.
+//
 // What cannot be gone back to is not guessed: the lines that it might have had get an Unknown owner.
 func Blame(ctx context.Context, st *store.Store, v *store.Version, r BlameRange) (*Blamed, error) {
 	if v.Type() != syscall.S_IFREG {
 		return nil, fmt.Errorf("blame: it is not a regular file: %w", syscall.EINVAL)
 	}
-	b := &blamer{st: st, open: map[store.VersionID]*stake{}, owners: map[store.VersionID]*LineOwner{}, seen: map[store.VersionID]int{}}
+	b := &blamer{st: st, open: map[store.VersionID]*stake{}, owners: map[store.VersionID]*LineOwner{}, seen: map[store.VersionID]int{},
+		makers: map[store.VersionID]store.CommandID{}, bases: map[store.VersionID]*store.Version{}}
 	text, err := b.text(ctx, v)
 	if err != nil {
 		return nil, fmt.Errorf("read the text: %w", err)
@@ -91,6 +95,8 @@ type blamer struct {
 	owners map[store.VersionID]*LineOwner
 	seen   map[store.VersionID]int
 	recent recentText
+	makers map[store.VersionID]store.CommandID
+	bases  map[store.VersionID]*store.Version
 }
 
 // maxVisits bounds how often a version is come back to. Versions go back in time, so that this happens only where
@@ -159,6 +165,11 @@ func (b *blamer) step(ctx context.Context, out *Blamed) error {
 		}
 		b.give(old, handed)
 		rest = kept
+		if len(rest) > 0 {
+			if rest, err = b.passBase(ctx, old, s.v, rest); err != nil {
+				return err
+			}
+		}
 	}
 	if len(rest) == 0 {
 		return nil

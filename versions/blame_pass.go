@@ -8,10 +8,10 @@ import (
 	"wsfs/store"
 )
 
-// recentText is the text read last but one and last: going back, the older of a pair is the newer of the next.
+// recentText is the texts read last, newest first: going back, the older of a pair is the newer of the next.
 type recentText struct {
-	ids   [2]store.VersionID
-	texts [2][]byte
+	ids   [3]store.VersionID
+	texts [3][]byte
 }
 
 func (b *blamer) text(ctx context.Context, v *store.Version) ([]byte, error) {
@@ -23,8 +23,8 @@ func (b *blamer) text(ctx context.Context, v *store.Version) ([]byte, error) {
 	}
 	text, err := contentOf(ctx, b.st, v)
 	if err == nil {
-		r.ids = [2]store.VersionID{v.ID, r.ids[0]}
-		r.texts = [2][]byte{text, r.texts[0]}
+		r.ids = [3]store.VersionID{v.ID, r.ids[0], r.ids[1]}
+		r.texts = [3][]byte{text, r.texts[0], r.texts[1]}
 	}
 	return text, err
 }

@@ -140,6 +140,28 @@ func TestBlameUnknown(t *testing.T) {
 	}
 }
 
+// A command that empties a file and fills it again, in place or in a new inode, brings only what is new.
+func TestBlameRefill(t *testing.T) {
+	w := newWorld(t)
+	w.command("s", "first")
+	one := w.create("f", "a\nb\nc\n")
+	w.command("s", "refill")
+	w.write("f", "new\n")
+	w.write("f", "new\na\n")
+	w.write("f", "new\na\nb\nc\n")
+	w.command("s", "again")
+	w.recreate("f", "newer\n")
+	w.write("f", "newer\nnew\na\nb\nc\n")
+	got := w.seqs(w.blame(w.view(), "f", BlameRange{}))
+	want := []string{
+		fmt.Sprintf("%d again newer", one+5), fmt.Sprintf("%d refill new", one+1), fmt.Sprintf("%d first a", one),
+		fmt.Sprintf("%d first b", one), fmt.Sprintf("%d first c", one),
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // A merge has two parents; lines of both keep their owners.
 func TestBlameMerge(t *testing.T) {
 	w := newWorld(t)

@@ -25,6 +25,8 @@ type DiffEntry struct {
 	Path string // in B; of what was removed in A
 	From string // of a Renamed entry: the path in A
 	A, B *store.Version
+	// Mixed: with DiffOptions.Command, others changed it too between the two states.
+	Mixed bool
 }
 
 // Content reports whether the bytes of the file, or the target of the link, differ. What exists on one side only does.
@@ -91,6 +93,11 @@ func Diff(ctx context.Context, st *store.Store, a, b *store.View, o DiffOptions)
 	list, err := d.compare(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if o.Command != 0 {
+		if err := d.mixed(ctx, list); err != nil {
+			return nil, err
+		}
 	}
 	list = slices.DeleteFunc(list, func(e DiffEntry) bool { return !e.within(o.Paths) })
 	slices.SortFunc(list, func(x, y DiffEntry) int { return strings.Compare(x.Path, y.Path) })

@@ -78,6 +78,9 @@ func (e *DiffEntry) Patch(ctx context.Context, st *store.Store, context int) ([]
 // Remarks is what Patch cannot say of e: directories, pipes, owners, and permissions that git does not keep.
 func (e *DiffEntry) Remarks() []string {
 	var list []string
+	if e.Mixed {
+		list = append(list, "another command changed it too before this one ended")
+	}
 	a, b := e.A, e.B
 	for _, s := range []struct {
 		v    *store.Version

@@ -46,9 +46,13 @@ type Entry struct {
 	Session  *store.Session
 	Command  *store.Command
 	Process  *store.Process
+	// Old and New are the versions around it: what the path's file was before and what it became. Either may be nil:
+	// nothing, or not told by the change.
+	Old, New *store.Version
 
-	written  bool // its content was set
-	replaces bool // a rename onto a name that another inode had
+	written  bool           // its content was set
+	replaces bool           // a rename onto a name that another inode had
+	over     *store.Version // that inode's last version
 	oldSize  int64
 	link     *Entry // of a creation: a second name that the same command gave it
 }
@@ -57,7 +61,7 @@ type Entry struct {
 func describe(row *store.ChangeRow, it *store.ChangeItem) *Entry {
 	e := &Entry{
 		Timeline: row.Timeline, Seq: row.Seq, First: row.Seq, At: row.At, Kind: row.Kind, Ino: it.Ino,
-		Session: row.Session, Command: row.Command, Process: row.Process,
+		Session: row.Session, Command: row.Command, Process: row.Process, Old: it.Before, New: it.Version,
 	}
 	if v := it.Version; v != nil {
 		e.Type, e.Size, e.NewMode, e.UID, e.GID, e.Target = v.Type(), v.Size, v.Mode&0o7777, v.UID, v.GID, v.Target
@@ -91,6 +95,7 @@ func (e *Entry) what(row *store.ChangeRow, it *store.ChangeItem) string {
 		}
 		if it.Before == nil || it.Before.Ino != it.Ino {
 			e.oldSize = 0 // a new file at a name that another one had
+			e.Old = nil
 		}
 		return Created
 	case store.OpWrite:

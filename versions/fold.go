@@ -95,17 +95,17 @@ func (e *Entry) absorb(birth *Entry) bool {
 		if birth.From != "" {
 			return false
 		}
-		old := e.oldSize
+		size := e.oldSize
 		e.take(birth)
 		if e.replaces {
-			e.What, e.oldSize = Written, old
+			e.What, e.oldSize, e.Old = Written, size, e.over
 			e.count()
 		}
 	case Deleted:
 		if e.Path != birth.Path || birth.link != nil {
 			return false
 		}
-		e.First, e.What, e.OldMode = birth.First, Temporary, 0
+		e.First, e.What, e.OldMode, e.Old, e.New = birth.First, Temporary, 0, nil, nil
 		e.Type = birth.Type
 	default:
 		return false
@@ -116,6 +116,7 @@ func (e *Entry) absorb(birth *Entry) bool {
 // take makes e tell what birth told, at e's place in time and under e's path.
 func (e *Entry) take(birth *Entry) {
 	e.What, e.First, e.written, e.link, e.oldSize = birth.What, birth.First, birth.written, birth.link, birth.oldSize
+	e.Old = birth.Old
 	if e.From == "" {
 		e.From = birth.From
 	}

@@ -16,6 +16,7 @@ type LogQuery struct {
 	Session string      // changes by sessions of this name
 	Command store.CommandID
 	After   store.Seq // only changes after this seq
+	Deleted bool      // only what was deleted
 	Limit   int       // at most so many entries; 0: all
 }
 
@@ -27,6 +28,9 @@ var errEnough = errors.New("enough")
 func Log(ctx context.Context, st *store.Store, q LogQuery, fn func(*Entry) error) error {
 	left := q.Limit
 	fold := &folder{emit: func(e *Entry) error {
+		if q.Deleted && e.What != Deleted {
+			return nil
+		}
 		if err := fn(e); err != nil {
 			return err
 		}
@@ -131,7 +135,7 @@ func (l *logger) item(ctx context.Context, row *store.ChangeRow, it *store.Chang
 			return err
 		}
 		if err == nil {
-			e.oldSize = old.Size
+			e.oldSize, e.over = old.Size, old
 		}
 	}
 	return l.out(e)

@@ -19,8 +19,8 @@ const logLines = 10
 
 func (a *app) logCmd() *cobra.Command {
 	var limit int
-	var all bool
-	var session, command string
+	var all, patch, deleted bool
+	var session, command, since string
 	cmd := &cobra.Command{
 		Use:   "log [PATH]",
 		Short: "Tell what happened, newest first",
@@ -42,7 +42,10 @@ func (a *app) logCmd() *cobra.Command {
 			return err
 		}
 		defer st.Close()
-		q := versions.LogQuery{View: rev.View, Path: path, Session: session, Limit: limit}
+		q := versions.LogQuery{View: rev.View, Path: path, Session: session, Deleted: deleted, Limit: limit}
+		if q.After, err = a.since(ctx, st.Store, rev, since); err != nil {
+			return err
+		}
 		if command != "" {
 			p, err := versions.ParseHere(command, nil)
 			if err != nil || p.Point.Kind != versions.BeforeCommand {
@@ -51,10 +54,13 @@ func (a *app) logCmd() *cobra.Command {
 			q.Command = p.Point.Command
 		}
 		lines := 0
-		if !all && limit == 0 && command == "" {
+		if !all && limit == 0 && command == "" && !patch {
 			lines = logLines
 		}
 		p := &logPrinter{out: a.out, json: a.json, lines: lines}
+		if patch {
+			p.patch = &diffPrinter{ctx: ctx, out: a.out, st: st.Store}
+		}
 		if err := versions.Log(ctx, st.Store, q, p.entry); err != nil {
 			return err
 		}
@@ -63,6 +69,9 @@ func (a *app) logCmd() *cobra.Command {
 	f := cmd.Flags()
 	f.IntVarP(&limit, "number", "n", 0, "at most so many lines, 0: all")
 	f.BoolVar(&all, "all", false, "every file of every command, however many")
+	f.BoolVarP(&patch, "patch", "p", false, "with what was changed, as patches")
+	f.BoolVar(&deleted, "deleted", false, "only what was deleted")
+	f.StringVar(&since, "since", "", "only what is younger than this point: 10m, a time, 1234, c12+, @TAG")
 	f.StringVar(&session, "session", "", "only what sessions of this name did")
 	f.StringVar(&command, "command", "", "only what this command did, as c12")
 	a.jsonFlag(cmd)
@@ -127,6 +136,7 @@ type logPrinter struct {
 	out   *ui.Out
 	json  bool
 	lines int // of one step before the rest is counted; 0: all
+	patch *diffPrinter
 
 	last   *versions.Entry
 	indent string
@@ -170,8 +180,10 @@ func (p *logPrinter) entry(e *versions.Entry) error {
 		p.plus += e.Plus - e.Minus
 		return nil
 	}
-	_, err := w.WriteString(p.indent + p.line(e) + "\n")
-	return err
+	if _, err := w.WriteString(p.indent + p.line(e) + "\n"); err != nil || p.patch == nil {
+		return err
+	}
+	return p.patch.print(e.Diff())
 }
 
 // summary says what of the step that ends here was not shown.
