@@ -52,7 +52,9 @@ func (a *app) findIn(ctx context.Context, st *reading, w where, spec versions.Sp
 	case a.workspaceFlag != "":
 		rev.Workspace, path = a.workspaceFlag, spec.Path
 	case w.mount != nil:
-		rev.Workspace = w.workspace
+		if rev.Workspace = w.workspace; rev.Point.Kind == versions.AtHead {
+			rev = w.now()
+		}
 	case versions.CheckWorkspaceName(spec.Path) == nil:
 		// In no mount a single word can only be a workspace.
 		rev.Workspace, path = spec.Path, ""

@@ -110,7 +110,7 @@ func TestCommands(t *testing.T) {
 	c.want(2, "one mountpoint", "umount")
 	c.want(2, "unknown command \"lgo\", did you mean log", "lgo")
 	c.want(2, "unknown flag", "log", "--nope")
-	c.want(2, "only the present", "mount", "main@5m", src)
+	c.want(2, "no past", "mount", "main@5m", src, "--create")
 	c.want(2, "is not known", "mount", "main", src, "-o", "foo")
 	c.want(0, ".TH \"WSFS\"", "man")
 	c.want(0, "bash completion", "completion", "bash")

@@ -49,7 +49,7 @@ func (a *app) forkCmd() *cobra.Command {
 }
 
 // revisionHere reads a revision and finds the store it is in. @POINT is one of the workspace that the current directory
-// is on, and "" that workspace now. The daemon lives in another time zone: times are written out with theirs by Revision.String.
+// is on, and "" what is shown there. The daemon lives in another time zone: times are written out with theirs by Revision.String.
 func (a *app) revisionHere(arg string) (dir string, rev versions.Revision, err error) {
 	if arg != "" {
 		if rev, err = versions.Parse(arg, time.Local); err != nil {
@@ -61,8 +61,11 @@ func (a *app) revisionHere(arg string) (dir string, rev versions.Revision, err e
 		return "", rev, err
 	}
 	if rev.Workspace == "" {
-		if rev.Workspace = w.workspace; rev.Workspace == "" {
+		if w.workspace == "" {
 			return "", rev, daemon.Fail(daemon.ExitUsage, "%s: of which workspace? You are in no mount; write WS%s", arg, arg)
+		}
+		if rev.Workspace = w.workspace; arg == "" {
+			rev = w.now()
 		}
 	}
 	return w.store, rev, nil

@@ -21,19 +21,16 @@ func (a *app) mountCmd() *cobra.Command {
 	var options []string
 	var foreground, create bool
 	cmd := &cobra.Command{
-		Use: "mount WS MOUNTPOINT", ValidArgsFunction: a.completeWorkspace,
+		Use: "mount WS[@REV] MOUNTPOINT", ValidArgsFunction: a.completeWorkspace,
 		Short: "Mount a workspace",
 		Long: "Mounts workspace WS on the directory MOUNTPOINT. One daemon serves all mounts of a store; it is started by the\n" +
-			"first mount and ends after the last one.",
+			"first mount and ends after the last one. WS@REV mounts that state, read-only: it stays what it is for as long as it is\n" +
+			"mounted. With --ephemeral-fork a fork of it is mounted, which is dropped when it is unmounted.",
 		Args: cobra.ExactArgs(2),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		req.Workspace = args[0]
-		if strings.Contains(args[0], "@") {
-			return daemon.Fail(daemon.ExitUsage, "mount %s: only the present of a workspace can be mounted; `wsfs export %s DIR` writes out the past", args[0], args[0])
-		}
-		if err := versions.CheckWorkspaceName(req.Workspace); err != nil {
-			return &daemon.Error{Exit: daemon.ExitUsage, Err: err}
+		if err := a.mountTarget(&req, args[0], create); err != nil {
+			return err
 		}
 		if err := mountOptions(&req, options); err != nil {
 			return err
@@ -65,9 +62,33 @@ func (a *app) mountCmd() *cobra.Command {
 	f.StringSliceVarP(&options, "options", "o", nil, "mount options: allow_other, ro, rw, suid, dev, exec, noexec, nonempty")
 	f.BoolVar(&foreground, "foreground", false, "serve in this process, until it is interrupted or the mount is gone")
 	f.BoolVar(&create, "create", false, "make an empty workspace if there is none of that name")
+	f.BoolVar(&req.Temporary, "ephemeral-fork", false, "mount a fork of it, which is dropped when it is unmounted")
 	f.StringVar(&req.Transport, "transport", "", "own or stock")
 	_ = f.MarkHidden("transport") // it is there
 	return cmd
+}
+
+// mountTarget reads what is to be mounted: WS, or WS@REV, or @REV of the workspace one is in.
+func (a *app) mountTarget(req *daemon.MountRequest, arg string, create bool) error {
+	if !strings.Contains(arg, "@") {
+		req.Workspace = arg
+		if err := versions.CheckWorkspaceName(arg); err != nil {
+			return &daemon.Error{Exit: daemon.ExitUsage, Err: err}
+		}
+		if create && req.Temporary {
+			return daemon.Fail(daemon.ExitUsage, "mount %s: --create and --ephemeral-fork do not go together: there would be nothing to fork", arg)
+		}
+		return nil
+	}
+	_, rev, err := a.revisionHere(arg)
+	if err != nil {
+		return err
+	}
+	if create {
+		return daemon.Fail(daemon.ExitUsage, "mount %s: --create makes an empty workspace, which has no past; leave one of them out", arg)
+	}
+	req.Workspace, req.Revision = rev.Workspace, rev.String()
+	return nil
 }
 
 // mountOptions reads what mount(8) would pass behind -o.
@@ -143,7 +164,7 @@ func (a *app) mountThere(ctx context.Context, dir string, req daemon.MountReques
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.out.Writer(), "%s is mounted on %s\n", m.Workspace, ui.Name(string(m.Mountpoint)))
+		fmt.Fprintf(a.out.Writer(), "%s is mounted on %s\n", m.Label(), ui.Name(string(m.Mountpoint)))
 		return nil
 	}
 }
@@ -179,7 +200,7 @@ func (a *app) mountHere(ctx context.Context, dir string, req daemon.MountRequest
 		return a.serve(ctx, dir, true, func(c *daemon.Client) error {
 			m, err := a.askMount(ctx, c, req, create)
 			if err == nil {
-				a.note("%s is mounted on %s; interrupt to unmount", m.Workspace, ui.Name(string(m.Mountpoint)))
+				a.note("%s is mounted on %s; interrupt to unmount", m.Label(), ui.Name(string(m.Mountpoint)))
 			}
 			return err
 		})
@@ -188,7 +209,7 @@ func (a *app) mountHere(ctx context.Context, dir string, req daemon.MountRequest
 	if err != nil {
 		return err
 	}
-	a.note("%s is mounted on %s by the daemon that runs already; interrupt to unmount", m.Workspace, ui.Name(string(m.Mountpoint)))
+	a.note("%s is mounted on %s by the daemon that runs already; interrupt to unmount", m.Label(), ui.Name(string(m.Mountpoint)))
 	for {
 		select {
 		case <-ctx.Done():

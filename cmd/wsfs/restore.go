@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,6 +43,10 @@ func (a *app) restoreCmd() *cobra.Command {
 		}
 		if w.workspace == "" {
 			return daemon.Fail(daemon.ExitUsage, "restore %s: it is on no mount of a workspace; go into one, or give --workspace", ui.Quote(args[0]))
+		}
+		if a.workspaceFlag == "" && w.mount != nil && w.mount.Seq() != "" {
+			return daemon.Fail(daemon.ExitUsage, "restore %s: %s is a state of the past, which stays what it is; `--workspace %s` restores it in the present: %w",
+				ui.Quote(args[0]), w.mount.Point, w.workspace, syscall.EROFS)
 		}
 		c, err := a.connect(ctx, w.store)
 		if err != nil {

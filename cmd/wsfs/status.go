@@ -129,9 +129,12 @@ func (a *app) printStatus(r *statusReply) {
 			t.Style(1, ui.Yellow)
 		}
 		for _, m := range d.Mounts {
-			text := m.Workspace + " on " + ui.Name(string(m.Mountpoint))
+			text := m.Label() + " on " + ui.Name(string(m.Mountpoint))
 			if m.ReadOnly {
 				text += ", read-only"
+			}
+			if m.Temporary {
+				text += ", dropped when it is unmounted"
 			}
 			if m.Session != "" {
 				text += ", session " + ui.Name(m.Session)

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
 	"wsfs/internal/daemon"
+	"wsfs/store"
+	"wsfs/versions"
 )
 
 // where is the place a command works on: a store, and if it is on a mount the workspace and the path in it.
@@ -17,6 +20,17 @@ type where struct {
 	workspace string // "" if the place is on no mount of the store
 	path      string // in the workspace, "" for its root
 	mount     *daemon.MountInfo
+}
+
+// now is what a workspace without a point means there: its present, or the state that a pinned mount shows.
+func (w where) now() versions.Revision {
+	rev := versions.Revision{Workspace: w.workspace}
+	if w.mount != nil {
+		if n, err := strconv.ParseInt(w.mount.Seq(), 10, 64); err == nil {
+			rev.Point = versions.Point{Kind: versions.AtSeq, Seq: store.Seq(n)}
+		}
+	}
+	return rev
 }
 
 // here is the place of the current directory.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,10 +23,17 @@ type workspaceLine struct {
 	Origin   daemon.Path   `json:"origin,omitempty"`
 	ReadOnly bool          `json:"read_only"`
 	Mounted  []daemon.Path `json:"mounted"`
+	Pinned   []pinnedLine  `json:"pinned,omitempty"`
 	// Parent and BaseSeq are where a fork started.
 	Parent  string `json:"parent,omitempty"`
 	BaseSeq int64  `json:"base_seq,omitempty"`
 	Dropped string `json:"dropped,omitempty"` // when
+}
+
+// pinnedLine is a mount of a past state.
+type pinnedLine struct {
+	Mountpoint daemon.Path `json:"mountpoint"`
+	Seq        int64       `json:"seq"`
 }
 
 func (a *app) workspacesCmd() *cobra.Command {
@@ -142,7 +150,11 @@ func addMounts(lines []*workspaceLine, dir string) error {
 	for i := range mounts {
 		if m := &mounts[i]; m.Ours() && m.Store() == dir && byName[m.Workspace()] != nil {
 			l := byName[m.Workspace()]
-			l.Mounted = append(l.Mounted, daemon.Path(m.Point))
+			if seq, err := strconv.ParseInt(m.Seq(), 10, 64); err == nil {
+				l.Pinned = append(l.Pinned, pinnedLine{daemon.Path(m.Point), seq})
+			} else {
+				l.Mounted = append(l.Mounted, daemon.Path(m.Point))
+			}
 		}
 	}
 	return nil
@@ -171,10 +183,13 @@ func (a *app) printWorkspaces(lines []*workspaceLine, dropped bool) {
 		}
 		if dropped {
 			end = when(l.Dropped)
-		} else if len(l.Mounted) > 0 {
-			points := make([]string, len(l.Mounted))
-			for i, p := range l.Mounted {
-				points[i] = ui.Name(string(p))
+		} else if len(l.Mounted)+len(l.Pinned) > 0 {
+			var points []string
+			for _, p := range l.Mounted {
+				points = append(points, ui.Name(string(p)))
+			}
+			for _, p := range l.Pinned {
+				points = append(points, fmt.Sprintf("%s (@%d)", ui.Name(string(p.Mountpoint)), p.Seq))
 			}
 			end = strings.Join(points, ", ")
 		}

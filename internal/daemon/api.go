@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"syscall"
 	"unicode/utf8"
+
+	"wsfs/store"
 )
 
 // Exit codes of the commands, carried by the API so that a refusal means the same with and without a daemon.
@@ -87,6 +89,8 @@ func (e *remoteError) Unwrap() error {
 // MountRequest asks for a mount. Mountpoint is absolute and free of symbolic links.
 type MountRequest struct {
 	Workspace  string `json:"workspace"`
+	Revision   string `json:"revision,omitempty"`  // WS@POINT: this state of it, read-only; times in UTC
+	Temporary  bool   `json:"temporary,omitempty"` // a fork of it that is dropped when it is unmounted
 	Mountpoint Path   `json:"mountpoint"`
 	ReadOnly   bool   `json:"read_only,omitempty"`
 	Session    string `json:"session,omitempty"` // session of callers that name none themselves
@@ -105,7 +109,12 @@ type Mount struct {
 	ReadOnly   bool   `json:"read_only"`
 	Session    string `json:"session,omitempty"`
 	Since      string `json:"since"`
+	Seq        int64  `json:"seq,omitempty"`       // the state that is shown, if not the present
+	Temporary  bool   `json:"temporary,omitempty"` // the workspace is dropped when it is unmounted
 }
+
+// Label is the workspace as it is shown: WS, or WS@SEQ.
+func (m *Mount) Label() string { return mountLabel(m.Workspace, store.Seq(m.Seq)) }
 
 // UnmountResult says which mounts were ended.
 type UnmountResult struct {

@@ -95,6 +95,9 @@ func (d *Daemon) Listen(ctx context.Context) error {
 	if err := d.clearStale(ctx); err != nil {
 		return err
 	}
+	if err := d.clearMarks(ctx); err != nil {
+		return err
+	}
 	l, err := listen(d.o.Store)
 	if err != nil {
 		return err

@@ -10,6 +10,8 @@
 //     links in a mountpoint's path are resolved by the command, not here.
 //   - A mount that outlived its daemon is found by the file `mounts` and by the source in the mount table, and is
 //     cleared before the next one is made.
+//   - What a mount needs of the past is pinned in the database while it is there, and what a killed daemon left of that
+//     (pins, temporary forks) is removed before the next one serves.
 //   - What was acknowledged by close(2) is in the journal, so ending at any moment loses nothing of it.
 //
 // The API (see api.go for the bodies). Errors are JSON {"error", "exit"}: the message for a person and the exit code

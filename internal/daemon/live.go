@@ -25,6 +25,7 @@ type slot struct {
 	live      *fs.FS                    // guarded by mu
 	refs      int                       // guarded by mu
 	asking    int                       // guarded by mu; callers being resolved for what needs no live file system
+	temporary *store.Pin                // guarded by mu; the workspace was made for its mounts: drop it after the last
 	gone      bool                      // guarded by mu; the workspace was dropped: look for the name again
 	resolvers map[string]*proc.Resolver // guarded by mu; by the mount's session, "" also serves the API
 }
@@ -128,8 +129,12 @@ func (s *slot) release() {
 	if err := s.live.Close(); err != nil {
 		s.d.log.Error("close workspace", "workspace", s.name, "error", err)
 	}
+	ws := s.live.Workspace()
 	s.live = nil
 	s.rest()
+	if s.temporary != nil {
+		s.d.dropTemporary(s, ws)
+	}
 }
 
 // rest lets go of what resolving callers took hold of, unless somebody still uses the slot. s.mu is held.

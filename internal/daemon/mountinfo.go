@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// fsType is what /proc/self/mountinfo calls our mounts, and sourcePrefix begins their source: wsfs:WS:STORE. The store
-// stands in it so that whoever finds a mount finds the store's socket, whether or not its daemon lives.
+// fsType is what /proc/self/mountinfo calls our mounts, and sourcePrefix begins their source: wsfs:WS:STORE, or
+// wsfs:WS@SEQ:STORE for a state of the past. The store stands in it so that whoever finds a mount finds the store's socket, whether or not its daemon lives.
 const (
 	fsType       = "fuse.wsfs"
 	sourcePrefix = "wsfs:"
@@ -33,7 +33,17 @@ func (m *MountInfo) Ours() bool {
 }
 
 // Workspace and Store are what the source of one of our mounts tells; "" if it tells nothing.
-func (m *MountInfo) Workspace() string { ws, _ := splitSource(m.Source); return ws }
+func (m *MountInfo) Workspace() string {
+	ws, _ := splitSource(m.Source)
+	ws, _, _ = strings.Cut(ws, "@")
+	return ws
+}
+
+// Label is the workspace as it is shown: WS, or WS@SEQ for a state of the past.
+func (m *MountInfo) Label() string { ws, _ := splitSource(m.Source); return ws }
+
+// Seq is the state of the past that one of our mounts shows, "" if it shows the present.
+func (m *MountInfo) Seq() string { _, seq, _ := strings.Cut(m.Label(), "@"); return seq }
 
 // Store is the store's directory as it was when the mount was made.
 func (m *MountInfo) Store() string { _, store := splitSource(m.Source); return store }

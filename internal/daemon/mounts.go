@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"wsfs/fs"
 	"wsfs/fs/fuse"
+	"wsfs/store"
 )
 
 // unmountPatience is how long the end of the daemon waits for users of a mount before it cuts them off.
@@ -23,7 +23,7 @@ const unmountPatience = 2 * time.Second
 type mounted struct {
 	req   MountRequest
 	since time.Time
-	f     *fs.FS
+	show  *shown
 	m     *fuse.Mount // nil while it is being made
 	gone  chan struct{}
 }
@@ -55,31 +55,32 @@ func (d *Daemon) mount(ctx context.Context, req MountRequest) (Mount, error) {
 		d.mu.Unlock()
 		d.leaveIfIdle()
 	}
-	s, f, release, err := d.acquire(ctx, req.Workspace)
+	show, err := d.show(ctx, &req)
 	if err != nil {
 		drop()
 		return Mount{}, err
 	}
-	m, err := fuse.New(context.WithoutCancel(ctx), f, point, fuse.Options{
+	req.Workspace, req.ReadOnly = show.workspace, req.ReadOnly || show.seq != 0
+	m, err := fuse.New(context.WithoutCancel(ctx), show.f, point, fuse.Options{
 		AllowOther: req.AllowOther, ReadOnly: req.ReadOnly, Suid: req.Suid, Dev: req.Dev, NoExec: req.NoExec,
-		NonEmpty: req.NonEmpty, Name: sourceName(req.Workspace, d.o.Store), Transport: fuse.Transport(req.Transport),
-		Resolver: s.resolver(req.Session), Log: d.log,
+		NonEmpty: req.NonEmpty, Name: sourceName(show.label(), d.o.Store), Transport: fuse.Transport(req.Transport),
+		Resolver: show.resolver, Log: d.log,
 	})
 	if err != nil {
-		release()
+		show.release()
 		drop()
 		return Mount{}, err
 	}
 	d.mu.Lock()
-	entry.m, entry.f = m, f
+	entry.m, entry.show, entry.req = m, show, req
 	info := d.describe(entry)
 	d.mu.Unlock()
 	d.saveMounts()
-	d.log.Info("mounted", "workspace", req.Workspace, "mountpoint", point, "read_only", req.ReadOnly)
+	d.log.Info("mounted", "workspace", show.label(), "mountpoint", point, "read_only", req.ReadOnly)
 	go func() {
 		err := m.Wait()
-		d.log.Info("unmounted", "workspace", req.Workspace, "mountpoint", point, "error", err)
-		release()
+		d.log.Info("unmounted", "workspace", show.label(), "mountpoint", point, "error", err)
+		show.release()
 		d.mu.Lock()
 		delete(d.mounts, point)
 		d.mu.Unlock()
@@ -177,7 +178,7 @@ func (d *Daemon) leaveIfIdle() {
 func (d *Daemon) describe(m *mounted) Mount {
 	out := Mount{
 		Workspace: m.req.Workspace, Mountpoint: m.req.Mountpoint, ReadOnly: m.req.ReadOnly, Session: m.req.Session,
-		Since: m.since.UTC().Format(time.RFC3339),
+		Since: m.since.UTC().Format(time.RFC3339), Seq: int64(m.show.seq), Temporary: m.req.Temporary,
 	}
 	return out
 }
@@ -203,13 +204,13 @@ type savedMount struct {
 	Source     string `json:"source"`
 }
 
-func mountsFile(store string) string { return filepath.Join(store, "mounts") }
+func mountsFile(dir string) string { return filepath.Join(dir, "mounts") }
 
 // saveMounts writes the file `mounts`. Failing is no reason to fail the mount: the mount table names our store too.
 func (d *Daemon) saveMounts() {
 	var list []savedMount
 	for _, m := range d.list() {
-		list = append(list, savedMount{m.Workspace, m.Mountpoint, sourcePrefix + sourceName(m.Workspace, d.o.Store)})
+		list = append(list, savedMount{m.Workspace, m.Mountpoint, sourcePrefix + sourceName(mountLabel(m.Workspace, store.Seq(m.Seq)), d.o.Store)})
 	}
 	b, err := json.MarshalIndent(list, "", "\t")
 	if err == nil {
