@@ -48,7 +48,7 @@ func TestPowerCut(t *testing.T) {
 	makeKillStore(t, dir)
 	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	head := store.Seq(1)
-	rounds, lost := 15, 0
+	rounds, lost := 10, 0
 	for range rounds {
 		acked, synced := stop(t, dir, "", time.Duration(150+r.IntN(400))*time.Millisecond, true, func() {
 			if err := shutdown(disk); err != nil {

@@ -340,7 +340,7 @@ func TestDatabaseNearlyFull(t *testing.T) {
 		return nil
 	}
 	o := never()
-	o.retry = 10 * time.Millisecond
+	o.retry, o.groupDelay = 10*time.Millisecond, time.Millisecond
 	p := startPipe(t, dir, db, o)
 	for i := range 300 {
 		p.mustWait(p.mustPut(int64(i+1), 1000))
