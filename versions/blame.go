@@ -33,6 +33,16 @@ type Blamed struct {
 // BlameRange chooses lines, counted from 1, both ends included; 0 is the first or the last one.
 type BlameRange struct{ First, Last int }
 
+// LinesError is a BlameRange of lines that a text does not have. It wraps EINVAL.
+type LinesError struct{ First, Last, Have int }
+
+func (e *LinesError) Error() string {
+	return fmt.Sprintf("blame lines %d to %d: the text has %d lines", e.First, e.Last, e.Have)
+}
+
+// Unwrap makes errors.Is(err, syscall.EINVAL) true.
+func (e *LinesError) Unwrap() error { return syscall.EINVAL }
+
 // Blame finds out who brought each line of a version of a regular file into it. It goes back from version to version,
 // whichever name or inode they had: to what a version replaced (a save by temporary file and rename, or by delete and
 // create), to the inode's version before, to the second parent of a merge, in this order. A line that the older text has
@@ -63,7 +73,7 @@ func Blame(ctx context.Context, st *store.Store, v *store.Version, r BlameRange)
 	}
 	out.First = max(r.First, 1) - 1
 	if last > len(out.Lines) || out.First > last {
-		return nil, fmt.Errorf("blame lines %d to %d: the file has %d lines: %w", out.First+1, last, len(out.Lines), syscall.EINVAL)
+		return nil, &LinesError{out.First + 1, last, len(out.Lines)}
 	}
 	out.Owners = make([]*LineOwner, last-out.First)
 	refs := make([]lineRef, len(out.Owners))

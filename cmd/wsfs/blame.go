@@ -43,6 +43,10 @@ func (a *app) blameCmd() *cobra.Command {
 			return err
 		}
 		b, err := versions.Blame(ctx, p.st.Store, ver, r)
+		var none *versions.LinesError
+		if errors.As(err, &none) {
+			return &daemon.Error{Exit: daemon.ExitUsage, Err: err}
+		}
 		if err != nil {
 			return fmt.Errorf("%s of %s: %w", ui.Quote(p.path), p.rev.Revision, err)
 		}

@@ -28,8 +28,8 @@ func (a *app) diffCmd() *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if context < 0 {
-			return daemon.Fail(daemon.ExitUsage, "diff: -U %d: give a number of lines", context)
+		if err := diffForms("diff", context, stat, nameOnly); err != nil {
+			return err
 		}
 		ctx := cmd.Context()
 		dash := cmd.ArgsLenAtDash()
@@ -67,8 +67,18 @@ func (a *app) diffCmd() *cobra.Command {
 	f.IntVarP(&context, "unified", "U", 3, "lines of context")
 	a.jsonFlag(cmd)
 	a.workspaceOf(cmd)
-	cmd.MarkFlagsMutuallyExclusive("stat", "name-only")
 	return cmd
+}
+
+// diffForms refuses options that do not go together.
+func diffForms(what string, context int, stat, nameOnly bool) error {
+	switch {
+	case context < 0:
+		return daemon.Fail(daemon.ExitUsage, "%s: -U %d: give a number of lines", what, context)
+	case stat && nameOnly:
+		return daemon.Fail(daemon.ExitUsage, "%s: give --stat or --name-only, not both", what)
+	}
+	return nil
 }
 
 // contextLines is a number of lines as internal/diff wants it.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wsfs/internal/daemon"
 	"wsfs/internal/ui"
 	"wsfs/versions"
 )
@@ -23,8 +22,8 @@ func (a *app) showCmd() *cobra.Command {
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		if context < 0 {
-			return daemon.Fail(daemon.ExitUsage, "show: -U %d: give a number of lines", context)
+		if err := diffForms("show", context, stat, nameOnly); err != nil {
+			return err
 		}
 		rev, err := versions.ParseHere(args[0], time.Local)
 		if err != nil {
@@ -71,7 +70,6 @@ func (a *app) showCmd() *cobra.Command {
 	f.IntVarP(&context, "unified", "U", 3, "lines of context")
 	a.jsonFlag(cmd)
 	a.workspaceOf(cmd)
-	cmd.MarkFlagsMutuallyExclusive("stat", "name-only")
 	return cmd
 }
 
