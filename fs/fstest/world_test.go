@@ -35,7 +35,13 @@ func newWorld(t testing.TB) *world {
 	if _, err := exec.LookPath("fusermount3"); err != nil && os.Geteuid() != 0 {
 		t.Skipf("a mount by an ordinary user takes fusermount3: %v", err)
 	}
-	base, err := os.MkdirTemp("", "wsfs-world")
+	return newWorldIn(t, "")
+}
+
+// newWorldIn is newWorld with its store below dir; "" is where temporary files belong.
+func newWorldIn(t testing.TB, dir string) *world {
+	t.Helper()
+	base, err := os.MkdirTemp(dir, "wsfs-world")
 	if err != nil {
 		t.Fatal(err)
 	}
