@@ -121,7 +121,9 @@ func (a *app) logTarget(ctx context.Context, arg string) (*reading, *versions.Re
 			st.Close()
 			return nil, nil, "", err
 		}
-		rev.Workspace = ws.Name
+		if rev.Workspace = ws.Name; a.workspaceFlag == "" && w.workspace != "" {
+			rev = w.now()
+		}
 	}
 	res, err := versions.Resolve(ctx, st.Store, rev, a.out.Now)
 	if err != nil {

@@ -47,6 +47,7 @@ type Daemon struct {
 	mu     sync.Mutex
 	slots  map[store.WorkspaceID]*slot
 	mounts map[string]*mounted // by mountpoint
+	askers []*slot             // the last that callerAt was asked for; oldest first
 	ending bool                // no new mounts
 	tried  bool                // a mount was asked for since the start
 }

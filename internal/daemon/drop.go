@@ -80,6 +80,7 @@ func (d *Daemon) mountOf(name string) string {
 // forget removes the slot of a workspace that was dropped. s.mu is held.
 func (d *Daemon) forget(s *slot) {
 	s.gone = true
+	s.rest()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.slots, s.id)

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"wsfs/store"
@@ -118,15 +119,31 @@ func (d *Daemon) find(ctx context.Context, s *slot, rev versions.Revision) (froz
 	return frozen{s, *r.Workspace, place}, err
 }
 
-// callerAt is caller for a workspace that need not be live: what resolving took hold of is let go.
+// maxAskers is how many workspaces that are not live keep what resolving took hold of, so that the next change that
+// comes over the API knows the processes it has seen.
+const maxAskers = 16
+
+// callerAt is caller for a workspace that need not be live.
 func (d *Daemon) callerAt(ctx context.Context, s *slot) store.Attribution {
 	s.mu.Lock()
 	s.asking++
 	s.mu.Unlock()
 	who := d.caller(ctx, s)
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.asking--
-	s.rest()
+	s.mu.Unlock()
+	var old *slot
+	d.mu.Lock()
+	if !slices.Contains(d.askers, s) {
+		if d.askers = append(d.askers, s); len(d.askers) > maxAskers {
+			old, d.askers = d.askers[0], d.askers[1:]
+		}
+	}
+	d.mu.Unlock()
+	if old != nil {
+		old.mu.Lock()
+		old.rest()
+		old.mu.Unlock()
+	}
 	return who
 }

@@ -185,6 +185,15 @@ func (d *Daemon) closeSlots() {
 		}
 		return nil
 	})
+	d.mu.Lock()
+	askers := d.askers
+	d.askers = nil
+	d.mu.Unlock()
+	for _, s := range askers {
+		s.mu.Lock()
+		s.rest()
+		s.mu.Unlock()
+	}
 }
 
 // workspace finds a workspace after everything acknowledged is in the database, so that one just made is seen.
