@@ -26,6 +26,15 @@ func (a *applier) movePointer(ctx context.Context, op *Op) error {
 			return fmt.Errorf("base of workspace %q: %w", ws.Name, err)
 		}
 	}
+	base := ws.Base
+	if base != 0 {
+		// The timeline that owns the seq, so that equal places look equal.
+		if path, err := readPath(ctx, a.w, base, ws.BaseSeq); err == nil {
+			base = path[0].Timeline
+		} else if ws.Timeline == 0 {
+			return fmt.Errorf("base of workspace %q: %w", ws.Name, err)
+		}
+	}
 	var timeline, dropped any
 	if ws.Timeline != 0 {
 		timeline = int64(ws.Timeline)
@@ -39,7 +48,7 @@ func (a *applier) movePointer(ctx context.Context, op *Op) error {
 		base_timeline_id = excluded.base_timeline_id, base_seq = excluded.base_seq, generation = excluded.generation,
 		readonly = excluded.readonly, parent_workspace_id = excluded.parent_workspace_id, origin_path = excluded.origin_path,
 		created_at = excluded.created_at, dropped_at = excluded.dropped_at`,
-		int64(ws.ID), ws.Name, timeline, int64(ws.Base), int64(ws.BaseSeq), ws.Generation, asInt(ws.ReadOnly),
+		int64(ws.ID), ws.Name, timeline, int64(base), int64(ws.BaseSeq), ws.Generation, asInt(ws.ReadOnly),
 		int64(ws.Parent), []byte(ws.OriginPath), ws.CreatedAt, dropped); err != nil {
 		return fmt.Errorf("workspace %q: %w", ws.Name, err)
 	}
@@ -47,7 +56,7 @@ func (a *applier) movePointer(ctx context.Context, op *Op) error {
 	_, err := a.w.exec(ctx, `INSERT INTO workspace_ref (workspace_id, n, generation, timeline_id, base_timeline_id, base_seq,
 		why, session_id, command_id, op_id, at)
 		SELECT ?, COALESCE(max(n), 0) + 1, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM workspace_ref WHERE workspace_id = ?`,
-		int64(ws.ID), ws.Generation, timeline, int64(ws.Base), int64(ws.BaseSeq), p.Why, session, command, a.lastOp, op.At,
+		int64(ws.ID), ws.Generation, timeline, int64(base), int64(ws.BaseSeq), p.Why, session, command, a.lastOp, op.At,
 		int64(ws.ID))
 	return err
 }

@@ -81,7 +81,11 @@ func testDeep(t *testing.T, drv store.Driver) {
 	for range 30 {
 		w.step(at)
 	}
-	for i := range 40 {
+	depth := 40
+	if slow {
+		depth = 12
+	}
+	for i := range depth {
 		at = w.fork(at, fmt.Sprint(i+1), at.place())
 		w.writable(at)
 		for range 3 {

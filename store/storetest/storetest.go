@@ -14,13 +14,17 @@ import (
 
 // Run runs the suite against a driver whose stores are directories.
 func Run(t *testing.T, drv store.Driver) {
+	seeds := uint64(2)
+	if slow || testing.Short() {
+		seeds = 1
+	}
 	t.Run("open", func(t *testing.T) { testOpen(t, drv) })
 	t.Run("pointers", func(t *testing.T) { testPointers(t, drv) })
 	t.Run("changes", func(t *testing.T) { testChanges(t, drv) })
 	t.Run("history", func(t *testing.T) {
 		for _, group := range []int{1, 32, 1024} {
 			t.Run(fmt.Sprint("group", group), func(t *testing.T) {
-				for seed := range uint64(2) {
+				for seed := range seeds {
 					t.Run(fmt.Sprint("seed", seed), func(t *testing.T) { testHistory(t, drv, group, seed) })
 				}
 			})
@@ -85,8 +89,8 @@ func Populate(t *testing.T, st *store.Store, seed uint64, steps int) {
 
 func testHistory(t *testing.T, drv store.Driver, group int, seed uint64) {
 	steps := 300
-	if testing.Short() {
-		steps = 100
+	if slow || testing.Short() {
+		steps = 80
 	}
 	st := New(t, drv, store.Options{GroupOps: group, GroupDelay: 200 * time.Millisecond})
 	w := newWorld(t, st, seed, group)

@@ -34,6 +34,7 @@ type tree struct {
 	head store.Seq // the workspace's highest seq
 	now  state
 	op   *store.Op
+	told store.TimelineID // the base's timeline as it was told; the store finds the one that owns the seq
 }
 
 // begin starts an op at the next seq.

@@ -137,7 +137,7 @@ func (t *tree) place() point {
 	if t.ws.Timeline != 0 {
 		return point{t.ws.Timeline, t.head}
 	}
-	return t.w.owner(point{t.ws.Base, t.ws.BaseSeq})
+	return point{t.ws.Base, t.ws.BaseSeq}
 }
 
 // fork makes a workspace that starts at p, a place in the life of from.
@@ -152,6 +152,7 @@ func (w *world) fork(from *tree, name string, p point) *tree {
 		ID: w.st.NewWorkspaceID(), Name: name, Base: p.timeline, BaseSeq: p.seq, Parent: from.ws.ID, CreatedAt: w.clock,
 	}
 	w.move(t, "fork", nil)
+	t.ws.Base, t.told = w.owner(p).timeline, p.timeline
 	w.trees = append(w.trees, t)
 	return t
 }
@@ -169,6 +170,7 @@ func (w *world) rollback(t *tree, p point) {
 	t.ws.Timeline, t.ws.Base, t.ws.BaseSeq = 0, p.timeline, p.seq
 	t.ws.Generation++
 	w.move(t, "rollback", nil)
+	t.ws.Base, t.told = w.owner(p).timeline, p.timeline
 }
 
 // writable gives a tree a timeline of its own, as the first write after a fork or rollback does.
@@ -177,7 +179,7 @@ func (w *world) writable(t *tree) {
 	if t.ws.Timeline != 0 {
 		return
 	}
-	tl := &store.Timeline{ID: w.st.NewTimelineID(), Parent: t.ws.Base, ParentSeq: t.ws.BaseSeq, Head: t.head}
+	tl := &store.Timeline{ID: w.st.NewTimelineID(), Parent: t.told, ParentSeq: t.ws.BaseSeq, Head: t.head}
 	t.ws.Timeline = tl.ID
 	w.parents[tl.ID] = w.owner(point{tl.Parent, tl.ParentSeq})
 	w.move(t, "write", tl)
