@@ -333,7 +333,9 @@ func TestDatabaseNearlyFull(t *testing.T) {
 	dir := t.TempDir()
 	db := newFakeDB()
 	var room atomic.Int64
+	full := make(chan struct{})
 	db.before = func(g *group) error {
+		<-full
 		if int64(len(g.ops)) > room.Load() {
 			return errFull
 		}
@@ -349,6 +351,7 @@ func TestDatabaseNearlyFull(t *testing.T) {
 	p.j.endPreparers()
 	p.j.dir += "/gone" // no room for a spare segment either
 	room.Store(3)
+	close(full)
 	within(t, "apply", func() {
 		for p.apply(context.Background(), 300) != nil { // it reports that the disk is full as long as it is
 			time.Sleep(time.Millisecond)
