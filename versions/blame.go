@@ -59,6 +59,7 @@ func Blame(ctx context.Context, st *store.Store, v *store.Version, r BlameRange)
 	}
 	b := &blamer{st: st, open: map[store.VersionID]*stake{}, owners: map[store.VersionID]*LineOwner{}, seen: map[store.VersionID]int{},
 		makers: map[store.VersionID]store.CommandID{}, bases: map[store.VersionID]*store.Version{}}
+	b.recent.kept = v.ID
 	text, err := b.text(ctx, v)
 	if err != nil {
 		return nil, fmt.Errorf("read the text: %w", err)

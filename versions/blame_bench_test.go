@@ -42,7 +42,10 @@ func benchTexts(save func(text string)) {
 func BenchmarkBlame(b *testing.B) {
 	w := newWorld(b)
 	w.create("f", "")
-	benchTexts(func(text string) { w.writeLarge("f", text) })
+	benchTexts(func(text string) {
+		w.command("agent", fmt.Sprint("edit ", w.seq))
+		w.writeLarge("f", text)
+	})
 	ver, err := Find(context.Background(), w.view(), "f", true)
 	if err != nil {
 		b.Fatal(err)

@@ -3,6 +3,7 @@ package versions
 import (
 	"bytes"
 	"context"
+	"syscall"
 
 	"wsfs/internal/diff"
 	"wsfs/store"
@@ -12,16 +13,30 @@ import (
 type recentText struct {
 	ids   [3]store.VersionID
 	texts [3][]byte
+	kept  store.VersionID // the result's, which goes on to be used
 }
 
+// text is the bytes of v; they are good until the text after the next one is read.
 func (b *blamer) text(ctx context.Context, v *store.Version) ([]byte, error) {
 	r := &b.recent
 	for i, id := range r.ids {
-		if id == v.ID {
-			return r.texts[i], nil
+		if id == v.ID { // to the front: what is used now must not be overwritten by the next
+			text := r.texts[i]
+			copy(r.ids[1:i+1], r.ids[:i])
+			copy(r.texts[1:i+1], r.texts[:i])
+			r.ids[0], r.texts[0] = id, text
+			return text, nil
 		}
 	}
-	text, err := contentOf(ctx, b.st, v)
+	if v.Type() != syscall.S_IFREG || v.Size == 0 {
+		return contentOf(ctx, b.st, v)
+	}
+	buf := r.texts[2]
+	if v.Size > int64(cap(buf)) || r.ids[2] == r.kept {
+		buf = make([]byte, v.Size, v.Size+v.Size/8) // the next one may be a little longer
+	}
+	r.ids[2] = 0
+	text, err := readContent(ctx, b.st, v, buf[:v.Size])
 	if err == nil {
 		r.ids = [3]store.VersionID{v.ID, r.ids[0], r.ids[1]}
 		r.texts = [3][]byte{text, r.texts[0], r.texts[1]}

@@ -174,7 +174,11 @@ func contentOf(ctx context.Context, st *store.Store, v *store.Version) ([]byte, 
 	case v.Type() != syscall.S_IFREG || v.Size == 0:
 		return nil, nil
 	}
-	buf := make([]byte, v.Size)
+	return readContent(ctx, st, v, make([]byte, v.Size))
+}
+
+// readContent fills buf, which is as long as the file v is.
+func readContent(ctx context.Context, st *store.Store, v *store.Version, buf []byte) ([]byte, error) {
 	n, err := st.Blobs().ReadAt(ctx, blob.Content{Ref: v.Content, Size: v.Size}, buf, 0)
 	if n < len(buf) && err == nil {
 		err = io.ErrUnexpectedEOF
