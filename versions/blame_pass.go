@@ -35,7 +35,7 @@ func (b *blamer) text(ctx context.Context, v *store.Version) ([]byte, error) {
 	if v.Size > int64(cap(buf)) || r.ids[2] == r.kept {
 		buf = make([]byte, v.Size, v.Size+v.Size/8) // the next one may be a little longer
 	}
-	r.ids[2] = 0
+	r.ids[2], r.texts[2] = 0, buf
 	text, err := readContent(ctx, b.st, v, buf[:v.Size])
 	if err == nil {
 		r.ids = [3]store.VersionID{v.ID, r.ids[0], r.ids[1]}
