@@ -22,9 +22,9 @@ func (a *app) diffCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A [B] [PATH...]",
 		Short: "Show in what two states differ",
-		Long: "Shows what turns the state A into the state B, by default the present, as a patch that `git apply` and `patch -p1` take.\n" +
-			"A and B are revisions (WS@5m) or points of the workspace one stands in: 1234, 5m, a time, c12, @TAG. What follows, or\n" +
-			"stands behind --, are paths. Exit code 3: they do not differ.",
+		Long: "Shows what turns the state A into the state B, by default the present of the workspace one stands in, as a patch that\n" +
+			"`git apply` and `patch -p1` take. A and B are revisions (WS@5m) or points of that workspace: 1234, 5m, a time, c12,\n" +
+			"@TAG. What follows, or stands behind --, are paths. Exit code 3: they do not differ.",
 		Args: cobra.MinimumNArgs(1),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -138,10 +138,16 @@ func (a *app) diffRevisions(ctx context.Context, d *diffArgs, w where, args []st
 		return err
 	}
 	to, rest := versions.Revision{Workspace: rev.Workspace}, args[1:]
+	switch {
+	case a.workspaceFlag != "":
+		to.Workspace = a.workspaceFlag
+	case w.workspace != "":
+		to.Workspace = w.workspace
+	}
 	if len(rest) > 0 && dash > 1 {
 		if second, ok := a.secondRevision(ctx, d.st.Store, rest[0]); ok {
 			if second.Workspace == "" {
-				second.Workspace = rev.Workspace
+				second.Workspace = to.Workspace
 			}
 			to, rest = second, rest[1:]
 		}
