@@ -34,14 +34,15 @@ func highestSeq(ctx context.Context, st *store.Store, ws *store.Workspace) (stor
 
 // Freeze makes versions of everything dirty and returns the point that the workspace is at: a fork, tag or pin of it is
 // complete, and no version behind it is amended any more.
-func (f *FS) Freeze(c *Call) (store.TimelineID, store.Seq, error) {
-	if !f.opts.ReadOnly {
-		if err := f.cutDirty(func(*node) bool { return true }); err != nil {
-			return 0, 0, fmt.Errorf("make versions of open files: %w", err)
-		}
-		if err := f.flushDirTimes(); err != nil {
-			return 0, 0, err
-		}
+func (f *FS) Freeze(_ *Call) (store.TimelineID, store.Seq, error) {
+	if f.opts.ReadOnly {
+		return f.shown()
+	}
+	if err := f.cutDirty(func(*node) bool { return true }); err != nil {
+		return 0, 0, fmt.Errorf("make versions of open files: %w", err)
+	}
+	if err := f.flushDirTimes(); err != nil {
+		return 0, 0, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -50,6 +51,19 @@ func (f *FS) Freeze(c *Call) (store.TimelineID, store.Seq, error) {
 	}
 	f.pinned = f.seq
 	return f.ws.Timeline, f.seq, nil
+}
+
+// shown is the point that a workspace opened read-only shows.
+func (f *FS) shown() (store.TimelineID, store.Seq, error) {
+	timeline, seq := f.view.Head()
+	if seq != store.MaxSeq {
+		return timeline, seq, nil
+	}
+	tl, err := f.st.Timeline(context.Background(), timeline)
+	if err != nil {
+		return 0, 0, err
+	}
+	return timeline, tl.Head, nil
 }
 
 // NewWorkspace makes an empty workspace: its row, a timeline and a root directory, as one op. origin is the host
