@@ -173,7 +173,6 @@ func (d *Dir) read(c *Call, off uint64, fn func(e DirEntry, a *Attr) bool, looku
 				return nil
 			}
 			child.lookups++
-			off = e.cookie
 		}
 		if i >= len(d.n.dir.order) || d.n.dir.order[i].cookie >= d.end {
 			return nil

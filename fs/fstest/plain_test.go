@@ -22,7 +22,7 @@ func TestPlain(t *testing.T) {
 			if err := os.Chmod(dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			fstest.Run(t, dir, fstest.Options{BigDir: 20_000})
+			fstest.Run(t, dir, fstest.Options{BigDir: 5_000})
 		})
 	}
 }
