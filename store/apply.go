@@ -52,13 +52,13 @@ func newApplier(s *Store) *applier {
 		s: s, w: s.w, nextCheckpoint: CheckpointBytes,
 		timelines: make(map[TimelineID]*timelineState),
 		commands:  make(map[commandTimeline]*commandSpan),
-		names:     newNameBatch(),
-		versions:  newVersionBatch(),
-		changes: newBulk(`change (timeline_id, seq, op_id, kind, undoes_change, session_id, command_id, process_id, host, at,
+		names:     newNameBatch(&s.drv),
+		versions:  newVersionBatch(&s.drv),
+		changes: newInsert(&s.drv, `change (timeline_id, seq, op_id, kind, undoes_change, session_id, command_id, process_id, host, at,
 			merged_timeline_id, merged_seq)`, `(?,?,?,?,0,?,?,?,NULL,?,0,0)`, ``),
-		items: newBulk(`change_item (timeline_id, seq, n, op, ino, parent_ino, name, from_parent_ino, from_name)`,
+		items: newInsert(&s.drv, `change_item (timeline_id, seq, n, op, ino, parent_ino, name, from_parent_ino, from_name)`,
 			`(?,?,?,?,?,?,?,?,?)`, ``),
-		blobs: newBulk(`blob (hash, size, encoding, data, pack, pack_offset, pack_length)`, `(?,?,?,?,?,?,?)`,
+		blobs: newInsert(&s.drv, `blob (hash, size, encoding, data, pack, pack_offset, pack_length)`, `(?,?,?,?,?,?,?)`,
 			` ON CONFLICT (hash) DO NOTHING`),
 	}
 }

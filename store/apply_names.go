@@ -39,15 +39,17 @@ type nameBatch struct {
 	changes []nameChange
 	history bulk
 	live    bulk
+	gone    bulk
 }
 
-func newNameBatch() nameBatch {
+func newNameBatch(drv *Driver) nameBatch {
 	return nameBatch{
 		keys:    make(map[nameKey]int32),
-		history: newBulk(`file_node_history (timeline_id, parent_ino, name, seq, end_seq, ino, kind)`, `(?,?,?,?,?,?,?)`, ``),
-		live: newBulk(`file_node (timeline_id, parent_ino, name, seq, ino, kind)`, `(?,?,?,?,?,?)`,
+		history: newInsert(drv, `file_node_history (timeline_id, parent_ino, name, seq, end_seq, ino, kind)`, `(?,?,?,?,?,?,?)`, ``),
+		live: newInsert(drv, `file_node (timeline_id, parent_ino, name, seq, ino, kind)`, `(?,?,?,?,?,?)`,
 			` ON CONFLICT (timeline_id, parent_ino, name) DO UPDATE SET seq = excluded.seq, ino = excluded.ino,
 			kind = excluded.kind`),
+		gone: newDelete("file_node", "timeline_id, parent_ino, name"),
 	}
 }
 
@@ -57,6 +59,7 @@ func (b *nameBatch) reset() {
 	b.list, b.state, b.changes = b.list[:0], b.state[:0], b.changes[:0]
 	b.history.reset()
 	b.live.reset()
+	b.gone.reset()
 }
 
 func (b *nameBatch) add(op *Op) {
@@ -173,13 +176,12 @@ func (b *nameBatch) writeLive(ctx context.Context, w *writer) error {
 			b.live.add(int64(k.timeline), int64(k.parent), []byte(k.name), int64(st.seq), int64(st.ino), int64(st.kind))
 			continue
 		}
-		if !st.stored {
-			continue
-		}
-		if _, err := w.exec(ctx, `DELETE FROM file_node WHERE timeline_id = ? AND parent_ino = ? AND name = ?`,
-			int64(k.timeline), int64(k.parent), []byte(k.name)); err != nil {
-			return err
+		if st.stored {
+			b.gone.add(int64(k.timeline), int64(k.parent), []byte(k.name))
 		}
 	}
-	return b.live.flush(ctx, w)
+	if err := b.live.flush(ctx, w); err != nil {
+		return err
+	}
+	return b.gone.flush(ctx, w)
 }

@@ -34,11 +34,11 @@ type versionBatch struct {
 	bulk bulk
 }
 
-func newVersionBatch() versionBatch {
+func newVersionBatch(drv *Driver) versionBatch {
 	return versionBatch{
 		at:   make(map[versionKey]int32),
 		dirs: make(map[versionKey]int32),
-		bulk: newBulk(`file_version (timeline_id, ino, seq, version_id, parent_version_id, replaced_version_id,
+		bulk: newInsert(drv, `file_version (timeline_id, ino, seq, version_id, parent_version_id, replaced_version_id,
 			merge_version_id, origin_timeline_id, mode, uid, gid, nlink, rdev, size, holes, mtime, ctime, atime, content_hash,
 			target, xattrs)`, tuples(1, versionWidth), ` ON CONFLICT (timeline_id, ino, seq) DO UPDATE SET
 			version_id = excluded.version_id, parent_version_id = excluded.parent_version_id,

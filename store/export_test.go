@@ -31,7 +31,9 @@ func Queries(n int) map[string]string {
 		query, _ := changesSQL(&q, 1, MaxSeq, 1)
 		return query
 	}
+	b := newNameBatch(&Driver{})
 	return map[string]string{
+		"remove names":     b.gone.head + tuples(n, b.gone.cols) + b.gone.tail,
 		"dir head":         sqlDirHead,
 		"dir live":         withKeys(sqlDirLive, n, 4),
 		"dir past":         withKeys(sqlDirPast, n, 4),

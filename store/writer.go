@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,9 +18,12 @@ type writer struct {
 	mu   sync.Mutex
 	db   *sql.DB
 	conn *sql.Conn
-	// stmts are prepared once, by query text. Guarded by mu.
+	// stmts are prepared once, by query text; raw are those of bulks. Guarded by mu.
 	stmts map[string]*sql.Stmt
+	raw   []driver.Stmt
 }
+
+var errDriver = errors.New("the database driver does not take contexts")
 
 func newWriter(ctx context.Context, drv *Driver, db *sql.DB) (*writer, error) {
 	conn, err := db.Conn(ctx)
@@ -32,7 +36,12 @@ func newWriter(ctx context.Context, drv *Driver, db *sql.DB) (*writer, error) {
 func (w *writer) close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var errs []error
+	errs := []error{w.conn.Raw(func(any) error {
+		for _, st := range w.raw {
+			_ = st.Close() // the connection is closed next
+		}
+		return nil
+	})}
 	for _, st := range w.stmts {
 		errs = append(errs, st.Close())
 	}
@@ -69,6 +78,19 @@ func (w *writer) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	}
 	w.stmts[query] = st
 	return st, nil
+}
+
+// prepareRaw is prepare on the driver's connection.
+func (w *writer) prepareRaw(ctx context.Context, conn any, query string) (driver.Stmt, error) {
+	c, ok := conn.(driver.ConnPrepareContext)
+	if !ok {
+		return nil, errDriver
+	}
+	st, err := c.PrepareContext(ctx, w.drv.rebind(query))
+	if err == nil {
+		w.raw = append(w.raw, st)
+	}
+	return st, err
 }
 
 func (w *writer) exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
