@@ -46,7 +46,7 @@ func (b *bulk) flush(ctx context.Context, w *writer) error {
 	return nil
 }
 
-// run goes around database/sql, which copies and converts each value once more: 18 % of the time of BenchmarkApply. The
+// run goes around database/sql, which copies and converts each value once more: 15 % of the time of BenchmarkApply. The
 // values are of the types that drivers take.
 func (b *bulk) run(ctx context.Context, w *writer, conn any) error {
 	args := b.args

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"wsfs/store"
@@ -108,6 +111,35 @@ func TestCheckReports(t *testing.T) {
 	for _, rule := range store.Rules() {
 		if !tested[rule] && rule != 1 { // rule 1 is the database's own: sqlite.TestDamage
 			t.Errorf("no test breaks rule %d", rule)
+		}
+	}
+}
+
+func TestRulesAreDocumented(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "docs", "format.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := make(map[int]bool)
+	for _, row := range regexp.MustCompile(`(?m)^\| ([0-9][0-9, -]*) \|`).FindAllSubmatch(text, -1) {
+		for part := range strings.SplitSeq(string(row[1]), ",") {
+			var from, to int
+			if n, _ := fmt.Sscanf(part, "%d-%d", &from, &to); n == 1 {
+				to = from
+			}
+			for ; from <= to; from++ {
+				documented[from] = true
+			}
+		}
+	}
+	for _, rule := range store.Rules() {
+		if !documented[rule] {
+			t.Errorf("docs/format.md does not have rule %d", rule)
+		}
+	}
+	for rule := range documented {
+		if !slices.Contains(store.Rules(), rule) {
+			t.Errorf("docs/format.md has rule %d, which nobody checks", rule)
 		}
 	}
 }
