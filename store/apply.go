@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"syscall"
 
@@ -248,8 +249,13 @@ func (a *applier) maybeCheckpoint(ctx context.Context) error {
 	}
 	left, err := a.s.checkpoint(ctx, size > checkpointForce)
 	a.nextCheckpoint = CheckpointBytes
-	if left > 0 { // readers: the log goes on growing from where it is
+	if left > 0 || err != nil { // readers, or no room: the log goes on growing from where it is
 		a.nextCheckpoint += size
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		// The group is committed, and the log has it: nothing is lost, and the next commit says so if it finds no room.
+		a.s.o.Log.WarnContext(ctx, "no room to fold the database's log in", "store", a.s.dir, "bytes", size, "err", err)
+		return nil
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"wsfs/blob"
@@ -70,6 +71,9 @@ func Init(ctx context.Context, dir string, drv Driver) error {
 	if err = s.openDatabase(ctx, ModeCreate); err == nil {
 		err = s.migrate(ctx)
 	}
+	if err == nil {
+		err = errors.Join(syncDir(dir), syncDir(filepath.Dir(filepath.Clean(dir))))
+	}
 	return errors.Join(err, s.closeAll())
 }
 
@@ -107,6 +111,10 @@ func (s *Store) open(ctx context.Context) (err error) {
 	if s.w != nil {
 		if err := s.migrate(ctx); err != nil {
 			return err
+		}
+		// The database's log is a new file: what is synced into it later must have a name after a power cut.
+		if err := syncDir(s.dir); err != nil {
+			return fmt.Errorf("open store %s: %w", s.dir, err)
 		}
 		s.a = newApplier(s)
 	}
