@@ -219,6 +219,9 @@ func kill(t *testing.T, dir, point string, after time.Duration) (acked store.Seq
 	return acked
 }
 
+// early says that a time counts from the start of the child, its replay included, not from when its store is open.
+func early(d time.Duration) time.Duration { return -d }
+
 // stop is kill with something to be done just before, which may make the child fail, and returns also the highest seq
 // whose Sync returned.
 func stop(t *testing.T, dir, point string, after time.Duration, mayFail bool, before func()) (acked, synced store.Seq) {
@@ -236,7 +239,11 @@ func stop(t *testing.T, dir, point string, after time.Duration, mayFail bool, be
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})
-	timer := time.AfterFunc(after, func() {
+	wait := time.Minute
+	if after < 0 {
+		wait = -after
+	}
+	timer := time.AfterFunc(wait, func() {
 		defer close(ended)
 		before()
 		_ = cmd.Process.Kill() // it may have died already
@@ -267,6 +274,9 @@ func stop(t *testing.T, dir, point string, after time.Duration, mayFail bool, be
 		case "error":
 			failed = line
 		case "open":
+			if after > 0 && timer.Stop() {
+				timer.Reset(after)
+			}
 		default:
 			t.Errorf("child: %s", line)
 		}
@@ -356,7 +366,11 @@ func TestKill(t *testing.T) {
 	head := store.Seq(1)
 	acks, silent := 0, 0
 	for i := range rounds {
-		acked := kill(t, dir, "", time.Duration(20+r.IntN(130))*time.Millisecond)
+		after := time.Duration(1+r.IntN(100)) * time.Millisecond
+		if i%4 == 3 {
+			after = early(2 * after)
+		}
+		acked := kill(t, dir, "", after)
 		if acked == 0 {
 			silent++
 			acked = head
@@ -384,7 +398,7 @@ func TestKillAtPoints(t *testing.T) {
 			acked := kill(t, dir, fmt.Sprint(point, "#", n), time.Minute)
 			// And again while the next start replays: each start dies at a later group, or when all is done.
 			for _, again := range []string{"replayed#1", "replayed#2", "replay durable#1"} {
-				acked = max(acked, kill(t, dir, again, 300*time.Millisecond))
+				acked = max(acked, kill(t, dir, again, early(300*time.Millisecond)))
 			}
 			head = verify(t, dir, head, acked, false)
 		}
