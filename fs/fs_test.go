@@ -467,3 +467,21 @@ func TestImportAndReimport(t *testing.T) {
 		t.Error("l was not removed")
 	}
 }
+
+// TestDirectoryTimesKeepTheirParent: the versions of a directory that one group merges are gone, and a later amendment
+// of the one that stayed must not name them.
+func TestDirectoryTimesKeepTheirParent(t *testing.T) {
+	w := newWorld(t)
+	w.mkdir("d")
+	for i := range 5 {
+		w.write(fmt.Sprint("d/", i), "x")
+	}
+	w.must(w.st.Apply(context.Background(), w.st.Last()))
+	dir, _ := w.split("d/x")
+	_, h, err := w.fs.Create(w.c, dir, "temporary", 0o644, syscall.O_WRONLY)
+	w.must(err)
+	w.remove("d/temporary")
+	h.Release(w.c, 1)
+	w.must(w.fs.Sync(context.Background())) // stores the directory's times without a change
+	w.sameAfterReopen()
+}

@@ -34,6 +34,8 @@ type versionBatch struct {
 	bulk bulk
 }
 
+// newVersionBatch: an amended version keeps the parent that its row has. The one that its maker knows may have been
+// merged away in the group that the row came with.
 func newVersionBatch(drv *Driver) versionBatch {
 	return versionBatch{
 		at:   make(map[versionKey]int32),
@@ -41,7 +43,8 @@ func newVersionBatch(drv *Driver) versionBatch {
 		bulk: newInsert(drv, `file_version (timeline_id, ino, seq, version_id, parent_version_id, replaced_version_id,
 			merge_version_id, origin_timeline_id, mode, uid, gid, nlink, rdev, size, holes, mtime, ctime, atime, content_hash,
 			target, xattrs)`, tuples(1, versionWidth), ` ON CONFLICT (timeline_id, ino, seq) DO UPDATE SET
-			version_id = excluded.version_id, parent_version_id = excluded.parent_version_id,
+			version_id = excluded.version_id, parent_version_id = CASE WHEN file_version.version_id = excluded.version_id
+			THEN file_version.parent_version_id ELSE excluded.parent_version_id END,
 			replaced_version_id = excluded.replaced_version_id, merge_version_id = excluded.merge_version_id,
 			origin_timeline_id = excluded.origin_timeline_id, mode = excluded.mode, uid = excluded.uid, gid = excluded.gid,
 			nlink = excluded.nlink, rdev = excluded.rdev, size = excluded.size, holes = excluded.holes,
