@@ -14,13 +14,15 @@ type bulk struct {
 	head, row, tail string
 	cols            int // values a row: the ? in row
 	args            []any
-	stmts           [len(bulkSizes)]driver.Stmt // of the writer, which closes them
+	stmts           [bulkSteps]driver.Stmt // of the writer, which closes them
 	bound           []driver.NamedValue         // the values of one statement
 }
 
 // bulkSizes are the rows per statement, largest first; each size is one prepared statement. 32 and 512 at most were no
 // better in BenchmarkApply.
-var bulkSizes = [...]int{128, 16, 4, 1}
+func bulkSizes() [bulkSteps]int { return [...]int{128, 16, 4, 1} }
+
+const bulkSteps = 4
 
 // newInsert inserts into a table and columns. row is what VALUES repeats: ? and constants. tail may be ON CONFLICT.
 func newInsert(drv *Driver, into, row, tail string) bulk {
@@ -50,7 +52,7 @@ func (b *bulk) flush(ctx context.Context, w *writer) error {
 // values are of the types that drivers take.
 func (b *bulk) run(ctx context.Context, w *writer, conn any) error {
 	args := b.args
-	for i, n := range bulkSizes {
+	for i, n := range bulkSizes() {
 		for len(args) >= n*b.cols {
 			if b.stmts[i] == nil {
 				st, err := w.prepareRaw(ctx, conn, b.head+strings.Repeat(b.row+",", n-1)+b.row+b.tail)
@@ -94,9 +96,9 @@ func tuples(rows, cols int) string {
 // for each row. keys holds cols values a key: its number for the caller, the timeline, and the rest; pads match nothing.
 func keyed(ctx context.Context, q querier, query string, cols int, keys []any, scan func(*sql.Rows) error) error {
 	for len(keys) > 0 {
-		n := min(len(keys)/cols, keySizes[len(keySizes)-1])
+		n := min(len(keys)/cols, maxKeys)
 		size := n
-		for _, s := range keySizes {
+		for _, s := range keySizes() {
 			if s >= n {
 				size = s
 				break
@@ -124,7 +126,9 @@ func withKeys(query string, keys, cols int) string {
 }
 
 // keySizes are the keys per statement of keyed.
-var keySizes = [...]int{1, 2, 4, 16, 64, 256}
+func keySizes() []int { return []int{1, 2, 4, 16, 64, maxKeys} }
+
+const maxKeys = 256
 
 // querier is where a query runs: the writer's transaction, a reader's, or the pool.
 type querier interface {

@@ -58,6 +58,8 @@ func (s *Store) CheckRows(ctx context.Context, report func(Problem)) error {
 }
 
 func (s *Store) check(ctx context.Context, bytes bool, report func(Problem)) error {
+	s.checking.Lock()
+	defer s.checking.Unlock()
 	err := s.r.snapshot(ctx, func(q querier) error {
 		c := &checker{s: s, q: q, report: report, bytes: bytes}
 		for _, step := range []func(context.Context) error{

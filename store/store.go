@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"wsfs/blob"
@@ -47,8 +48,10 @@ type Store struct {
 	a     *applier // used only by the goroutine that applies
 	blobs *blob.Store
 	lock  *os.File
-	ids   idAlloc
-	pipe  *pipeline
+	// checking is held by Check, which keeps one reading connection and needs others: two could wait for each other.
+	checking sync.Mutex
+	ids      idAlloc
+	pipe     *pipeline
 }
 
 // Init makes an empty store in dir, which is made with mode 0700 if missing. It refuses a directory that has one; the
