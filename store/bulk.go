@@ -15,7 +15,7 @@ type bulk struct {
 	cols            int // values a row: the ? in row
 	args            []any
 	stmts           [bulkSteps]driver.Stmt // of the writer, which closes them
-	bound           []driver.NamedValue         // the values of one statement
+	bound           []driver.NamedValue    // the values of one statement
 }
 
 // bulkSizes are the rows per statement, largest first; each size is one prepared statement. 32 and 512 at most were no
