@@ -39,6 +39,7 @@ func (c *Call) who() store.Attribution {
 
 // Attr is what stat(2) reports about one inode.
 type Attr struct {
+	ID                  store.Ino // what kernels call it: Ino, unless that was taken (see Moved)
 	Ino                 store.Ino
 	Mode                uint32
 	Nlink               uint32
@@ -105,5 +106,30 @@ type Origin int
 // what the kernel cached. Calls come from a worker goroutine, with no lock held, in order.
 type Observer interface {
 	EntryChanged(parent store.Ino, name string)
-	InodeChanged(ino store.Ino)
+	InodeChanged(id store.Ino)
+	// Moved comes once for all that an undo or a rollback changed; nothing else tells of it.
+	Moved(*Moved)
+}
+
+// Moved is what an undo, a restore or a rollback changed, as far as a kernel can know it.
+type Moved struct {
+	Entries []EntryChange
+	Inodes  []store.Ino // ids of nodes with other attributes or content, directories whose listing changed included
+}
+
+// EntryChange is one name, in a directory that kernels have a reference to, that leads elsewhere or to something changed.
+type EntryChange struct {
+	Parent    store.Ino // id of the directory
+	Dir, Name string    // the directory's path from the root as it was before, "" for the root; the name
+	Old, New  EntryRef  // what it led to and leads to
+	// Changed: it leads to the same inode as before, or to one that replaces it, with other content; ids may differ.
+	Changed bool
+	Attrs   bool // of a name that leads where it led: mode, owner or extended attributes differ
+}
+
+// EntryRef is what a name leads to. ID 0 means nothing.
+type EntryRef struct {
+	ID   store.Ino
+	Ino  store.Ino
+	Type uint32 // S_IFMT
 }

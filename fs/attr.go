@@ -26,6 +26,8 @@ func (f *FS) SetAttr(c *Call, ino store.Ino, h *Handle, set SetAttr) (Attr, erro
 	if err := f.writable("set attributes", "a file"); err != nil {
 		return Attr{}, err
 	}
+	f.enter(c)
+	defer f.leave()
 	who := c.who()
 	if set.Size != nil {
 		if err := f.setSize(c, ino, h, set, who); err != nil {
@@ -48,18 +50,21 @@ func (f *FS) SetAttr(c *Call, ino store.Ino, h *Handle, set SetAttr) (Attr, erro
 		return a, nil
 	}
 	now := f.now().UnixNano()
-	if n.fresh || n.gone {
+	at := n
+	if n.fresh || n.gone || n.stale {
 		// In no op yet, or out of reach of any: memory is all there is.
 		set.apply(&n.v, now)
-		a := n.attr()
-		f.mu.Unlock()
-		return a, nil
+		if n = f.live(c, n); n == nil {
+			a := at.attr()
+			f.mu.Unlock()
+			return a, nil
+		}
 	}
 	ch := f.begin(c, store.OpSetattr, who)
 	set.apply(ch.version(n), now)
 	ch.item(store.OpSetattr, n, nil, "")
 	slot, err := ch.commit()
-	a := n.attr()
+	a := at.attr()
 	f.mu.Unlock()
 	return a, f.finish(slot, err)
 }

@@ -146,8 +146,8 @@ func (ch *change) applyVersions(slot store.Slot) {
 		if v.Nlink == 0 {
 			n.gone = true
 		}
-		if f.nodes[v.Ino] == nil {
-			f.nodes[v.Ino] = n
+		if f.nodes[v.Ino] != n && !n.stale {
+			f.adopt(n)
 		}
 	}
 }

@@ -162,10 +162,10 @@ type zeroTail struct{ r io.ReaderAt }
 
 func (z zeroTail) ReadAt(p []byte, off int64) (int, error) { return len(p), readFull(z.r, p, off) }
 
-// settle makes what was written to ino and not yet closed a version, before its name or link count changes.
-func (f *FS) settle(c *Call, ino store.Ino) error {
+// settle makes what was written to a node and not yet closed a version, before its name or link count changes.
+func (f *FS) settle(c *Call, id store.Ino) error {
 	f.mu.Lock()
-	n, fl := f.nodes[ino], (*file)(nil)
+	n, fl := f.known(id), (*file)(nil)
 	if n != nil && n.dirtySince != 0 && !n.gone {
 		fl = n.file
 	}
@@ -186,7 +186,7 @@ func (f *FS) settleName(c *Call, parent store.Ino, name string) error {
 	if err != nil {
 		return err
 	}
-	return f.settle(c, n.ino)
+	return f.settle(c, n.id)
 }
 
 // cutDirty makes versions of the dirty files that want it and returns every error joined; the rest is still done.

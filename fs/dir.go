@@ -178,7 +178,7 @@ func (d *Dir) read(c *Call, off uint64, fn func(e DirEntry, a *Attr) bool, looku
 			return nil
 		}
 		off = d.n.dir.order[i].cookie - 1
-		if _, err := f.node(c, d.n.dir.order[i].ino); err != nil {
+		if _, err := f.inode(c, d.n.dir.order[i].ino); err != nil {
 			return err
 		}
 	}

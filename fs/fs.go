@@ -14,9 +14,10 @@
 // Locks, outermost first. Nothing is held while waiting for the kernel, for another request or for a process; the
 // content lock alone may be held while blobs are read or written, because blobs call nobody back.
 //
-//	file.mu          the contents of one open or dirty file: buffer, extents, scratch file
-//	└─ FS.mu         the tree: nodes, names, attributes, counts, the seq counter; the journal slot is taken under it
-//	   └─ (store)    Append takes the journal's own lock and never blocks
+//	gate             changes pass it; Hold closes it (held.go)
+//	└─ file.mu       the contents of one open or dirty file: buffer, extents, scratch file
+//	   └─ FS.mu      the tree: nodes, names, attributes, counts, the seq counter; the journal slot is taken under it
+//	      └─ (store) Append takes the journal's own lock and never blocks
 //	lockTable.mu     advisory locks; a leaf
 //	notifier.mu      the queue of what observers must hear; a leaf
 //
@@ -57,6 +58,7 @@ type FS struct {
 	now   func() time.Time
 	opts  Options
 
+	gate     sync.RWMutex // held for reading by every change, for writing by Hold
 	locks    lockTable
 	notifier notifier
 	statfs   statfsCache
@@ -67,7 +69,9 @@ type FS struct {
 	mu       sync.Mutex
 	ws       store.Workspace     // guarded by mu
 	view     *store.View         // guarded by mu; what the database holds
-	nodes    map[store.Ino]*node // guarded by mu
+	nodes    map[store.Ino]*node // guarded by mu; the tree, by inode number
+	byID     map[store.Ino]*node // guarded by mu; nodes whose id is no inode number of the tree, by id
+	aliases  store.Ino           // guarded by mu; how many ids were made
 	seq      store.Seq           // guarded by mu; highest used
 	loads    int                 // guarded by mu; directory loads in flight: nothing is evicted meanwhile
 	dirty    map[*node]struct{}  // guarded by mu; files with bytes or a creation that no version has
@@ -101,7 +105,7 @@ func Open(ctx context.Context, st *store.Store, ws *store.Workspace, o Options) 
 	}
 	f := &FS{
 		st: st, blobs: st.Blobs(), log: o.Log.With("workspace", ws.Name), now: o.Now, opts: o, ws: *ws,
-		nodes: map[store.Ino]*node{}, dirty: map[*node]struct{}{}, dirTimes: map[*node]struct{}{},
+		nodes: map[store.Ino]*node{}, byID: map[store.Ino]*node{}, dirty: map[*node]struct{}{}, dirTimes: map[*node]struct{}{},
 		scratch: filepath.Join(st.Dir(), "scratch"), stop: make(chan struct{}),
 	}
 	f.notifier.start()

@@ -317,7 +317,7 @@ func TestOpenUnlinkedFileLivesOn(t *testing.T) {
 	buf := make([]byte, 4)
 	n, err := h.ReadAt(w.c, buf, 0)
 	w.must(err)
-	a, err := w.fs.GetAttr(w.c, h.Ino(), h)
+	a, err := w.fs.GetAttr(w.c, h.ID(), h)
 	w.must(err)
 	if string(buf[:n]) != "Data" || a.Nlink != 0 {
 		t.Errorf("%q nlink %d", buf[:n], a.Nlink)

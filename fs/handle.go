@@ -18,8 +18,8 @@ type Handle struct {
 	file *file             // nil for handles that cannot write
 }
 
-// Ino is the inode behind the handle.
-func (h *Handle) Ino() store.Ino { return h.n.ino }
+// ID is what kernels call the file behind the handle.
+func (h *Handle) ID() store.Ino { return h.n.id }
 
 // KeepCache reports whether the kernel may keep the pages it has of the inode. It may: what changes behind its back
 // is told to it.
@@ -76,6 +76,8 @@ func (f *FS) newHandle(c *Call, n *node, flags uint32, who store.Attribution) *H
 
 // truncateOpen is O_TRUNC: the file is empty from now on, but no version says so until it is written or closed.
 func (f *FS) truncateOpen(c *Call, h *Handle) error {
+	f.enter(c)
+	defer f.leave()
 	fl := h.file
 	fl.lock(c)
 	defer fl.mu.Unlock()
@@ -109,7 +111,7 @@ func (f *FS) soil(c *Call, h *Handle, fl *file, now int64, who store.Attribution
 	}
 	fl.who, fl.by = who, h
 	fl.written = fl.written || written
-	f.announceInode(c, h.n.ino)
+	f.announceInode(c, h.n)
 }
 
 // cutForeign makes a version of what another session or command has in the buffer. fl.mu is held.
@@ -127,21 +129,28 @@ func (f *FS) cutForeign(c *Call, h *Handle, fl *file, who store.Attribution) err
 // Create makes and opens a regular file. It gets its row with its first version: at close, fsync, or before its name
 // changes.
 func (f *FS) Create(c *Call, parent store.Ino, name string, mode, flags uint32) (Attr, *Handle, error) {
+	a, h, err := f.create(c, parent, name, mode, flags)
+	if err != nil && flags&oExcl == 0 && Errno(err) == syscall.EEXIST {
+		return f.openExisting(c, parent, name, flags)
+	}
+	return a, h, err
+}
+
+func (f *FS) create(c *Call, parent store.Ino, name string, mode, flags uint32) (Attr, *Handle, error) {
+	f.enter(c)
+	defer f.leave()
 	who := c.who()
 	f.mu.Lock()
 	p, err := f.newEntry(c, "create", parent, name)
 	if err != nil {
 		f.mu.Unlock()
-		if Errno(err) == syscall.EEXIST && flags&oExcl == 0 {
-			return f.openExisting(c, parent, name, flags)
-		}
 		return Attr{}, nil, err
 	}
 	now := f.now().UnixNano()
 	n := f.newNode(c, p, syscall.S_IFREG|mode&0o7777, now)
-	n.fresh, n.parent, n.name, n.replaced = true, parent, name, p.dir.ghosts[name]
+	n.fresh, n.parent, n.name, n.replaced = true, p.ino, name, p.dir.ghosts[name]
 	n.dirtySince = now
-	f.nodes[n.ino] = n
+	f.adopt(n)
 	f.dirty[n] = struct{}{}
 	p.dir.set(name, n.ino, syscall.S_IFREG)
 	p.dir.fresh++
@@ -163,17 +172,19 @@ func (f *FS) openExisting(c *Call, parent store.Ino, name string, flags uint32) 
 	if err != nil {
 		return Attr{}, nil, err
 	}
-	h, err := f.Open(c, a.Ino, flags)
+	h, err := f.Open(c, a.ID, flags)
 	if err != nil {
-		f.Forget(a.Ino, 1)
+		f.Forget(a.ID, 1)
 		return Attr{}, nil, err
 	}
-	a, err = f.GetAttr(c, a.Ino, h)
+	a, err = f.GetAttr(c, a.ID, h)
 	return a, h, err
 }
 
 // Tmpfile is O_TMPFILE: a file without a name, gone with its last handle unless Link names it.
 func (f *FS) Tmpfile(c *Call, parent store.Ino, mode, flags uint32) (Attr, *Handle, error) {
+	f.enter(c)
+	defer f.leave()
 	who := c.who()
 	if err := f.writable("create", "a file without a name"); err != nil {
 		return Attr{}, nil, err
@@ -187,7 +198,7 @@ func (f *FS) Tmpfile(c *Call, parent store.Ino, mode, flags uint32) (Attr, *Hand
 	now := f.now().UnixNano()
 	n := f.newNode(c, p, syscall.S_IFREG|mode&0o7777, now)
 	n.fresh, n.gone, n.v.Nlink, n.dirtySince = true, true, 0, now
-	f.nodes[n.ino] = n
+	f.adopt(n)
 	h := f.newHandle(c, n, flags, who)
 	fl := n.content()
 	fl.who, fl.by = who, h
@@ -213,7 +224,7 @@ func (f *FS) linkFresh(c *Call, n *node, parent store.Ino, name string, who stor
 	}
 	now := f.now().UnixNano()
 	n.gone, n.v.Nlink, n.v.Ctime = false, 1, now
-	n.parent, n.name, n.replaced = parent, name, p.dir.ghosts[name]
+	n.parent, n.name, n.replaced = p.ino, name, p.dir.ghosts[name]
 	p.dir.set(name, n.ino, syscall.S_IFREG)
 	p.dir.fresh++
 	p.v.Mtime, p.v.Ctime = now, now

@@ -96,6 +96,8 @@ func (f *FS) Import(ctx context.Context, dir string, who store.Attribution, skip
 	}
 	progress(Progress{Phase: "store", Files: int64(len(files)), Total: int64(len(files)), Bytes: im.res.Bytes})
 	im.res.Skipped = s.skipped
+	f.enter(nil)
+	defer f.leave()
 	f.mu.Lock()
 	slot, err := im.apply(top, who, staged)
 	f.mu.Unlock()
@@ -118,7 +120,10 @@ func (f *FS) loadAll(ctx context.Context) (pinned []*node, err error) {
 		}
 		ino := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		n, err := f.directory(nil, ino)
+		n, err := f.inode(nil, ino)
+		if err == nil {
+			n, err = f.directory(nil, n.id)
+		}
 		if err != nil {
 			return pinned, err
 		}
@@ -177,7 +182,7 @@ func (f *FS) childNode(n *node, name string) *node {
 		if child := f.nodes[e.ino]; child != nil {
 			return child
 		}
-		child, err := f.node(nil, e.ino)
+		child, err := f.inode(nil, e.ino)
 		if err == nil {
 			return child
 		}

@@ -57,6 +57,8 @@ func (h *Handle) put(c *Call, p []byte, off int64, killPriv, atEnd bool) (int, e
 	if fl == nil {
 		return 0, inoErr("write", n, syscall.EBADF)
 	}
+	f.enter(c)
+	defer f.leave()
 	who := f.writer(c, h)
 	fl.lock(c)
 	defer fl.mu.Unlock()
@@ -139,6 +141,8 @@ func (h *Handle) Fallocate(c *Call, off, length uint64, mode uint32) error {
 			return inoErr("fallocate", n, syscall.ENOSPC)
 		}
 	}
+	f.enter(c)
+	defer f.leave()
 	who := f.writer(c, h)
 	fl.lock(c)
 	defer fl.mu.Unlock()

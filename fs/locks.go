@@ -39,7 +39,13 @@ func (l *Lock) conflicts(o *Lock) bool {
 }
 
 // GetLock reports a lock that keeps want from being granted, or Type F_UNLCK.
-func (f *FS) GetLock(_ *Call, ino store.Ino, want Lock) (Lock, error) {
+func (f *FS) GetLock(_ *Call, id store.Ino, want Lock) (Lock, error) {
+	ino := id
+	f.mu.Lock()
+	if n := f.known(id); n != nil {
+		ino = n.ino
+	}
+	f.mu.Unlock()
 	t := &f.locks
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,8 +57,8 @@ func (f *FS) GetLock(_ *Call, ino store.Ino, want Lock) (Lock, error) {
 
 // SetLock takes, changes or releases a lock for want.Owner. With wait it blocks until granted; an interrupted wait is
 // EINTR, a wait that could never end is EDEADLK. Without wait a conflict is EAGAIN.
-func (f *FS) SetLock(c *Call, h *Handle, ino store.Ino, want Lock, wait bool) error {
-	t := &f.locks
+func (f *FS) SetLock(c *Call, h *Handle, want Lock, wait bool) error {
+	ino, t := h.n.ino, &f.locks
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.inodes == nil {

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"fmt"
 	"syscall"
 
 	"wsfs/store"
@@ -54,7 +55,7 @@ func (f *FS) child(c *Call, parent store.Ino, name string) (*node, error) {
 		if n := f.nodes[e.ino]; n != nil {
 			return n, nil
 		}
-		if _, err := f.node(c, e.ino); err != nil {
+		if _, err := f.inode(c, e.ino); err != nil {
 			return nil, err
 		}
 	}
@@ -103,6 +104,8 @@ func (f *FS) newNode(c *Call, p *node, mode uint32, now int64) *node {
 
 // make appends the op that gives birth to an inode other than a regular file.
 func (f *FS) make(c *Call, kind store.OpKind, parent store.Ino, name string, mode uint32, fill func(*store.Version)) (Attr, error) {
+	f.enter(c)
+	defer f.leave()
 	who := c.who()
 	f.mu.Lock()
 	p, err := f.newEntry(c, "make", parent, name)
@@ -176,12 +179,19 @@ func (f *FS) Readlink(c *Call, ino store.Ino) (string, error) {
 
 // Link gives an inode one more name. An O_TMPFILE gets its first, and with it its first version.
 func (f *FS) Link(c *Call, ino, parent store.Ino, name string) (Attr, error) {
+	f.enter(c)
+	defer f.leave()
 	who := c.who()
 	if err := f.settle(c, ino); err != nil {
 		return Attr{}, err
 	}
 	f.mu.Lock()
 	n, err := f.node(c, ino)
+	if err == nil && n.stale {
+		if n = f.live(c, n); n == nil {
+			err = fmt.Errorf("link: the file is no more: %w", syscall.ENOENT)
+		}
+	}
 	var p *node
 	if err == nil {
 		p, err = f.newEntry(c, "link", parent, name)
@@ -233,6 +243,8 @@ func (f *FS) Rmdir(c *Call, parent store.Ino, name string) error {
 }
 
 func (f *FS) remove(c *Call, parent store.Ino, name string, kind store.OpKind) error {
+	f.enter(c)
+	defer f.leave()
 	who := c.who()
 	f.mu.Lock()
 	p, n, err := f.victim(c, parent, name, kind == store.OpRmdir)
@@ -273,7 +285,7 @@ func (f *FS) victim(c *Call, parent store.Ino, name string, wantDir bool) (p, n 
 			return nil, nil, nameErr("unlink", name, syscall.EISDIR)
 		}
 		if n.isDir() && n.dir == nil {
-			if _, err = f.directory(c, n.v.Ino); err != nil {
+			if _, err = f.directory(c, n.id); err != nil {
 				return nil, nil, err
 			}
 			continue // the lock was released: look again
@@ -281,7 +293,7 @@ func (f *FS) victim(c *Call, parent store.Ino, name string, wantDir bool) (p, n 
 		if n.isDir() && len(n.dir.byName) > 0 {
 			return nil, nil, nameErr("rmdir", name, syscall.ENOTEMPTY)
 		}
-		return f.nodes[parent], n, nil
+		return f.known(parent), n, nil
 	}
 }
 

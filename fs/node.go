@@ -9,16 +9,18 @@ import (
 	"wsfs/store"
 )
 
-// node is one inode in memory. All fields but ino, which never changes, are guarded by FS.mu; file is set under it and
-// has a lock of its own inside.
+// node is one inode in memory. All fields but ino and id, which never change, are guarded by FS.mu; file is set under it
+// and has a lock of its own inside.
 type node struct {
 	ino     store.Ino
+	id      store.Ino     // what kernels call it; see ids.go
 	v       store.Version // as programs see it: size and times include what no version has yet
 	lookups uint64        // references of the kernel, over all mounts
 	opens   int32         // open handles
 	slot    store.Slot    // last op that touched it: in memory until the database has that
 	fresh   bool          // created, and in no op yet
 	gone    bool          // a directory that was removed, or a file without names
+	stale   bool          // not what its inode is any more, but handles still have it (ids.go)
 	parent  store.Ino     // where it was last found; for directories always true
 	name    string
 	dir     *dir
@@ -43,12 +45,12 @@ func (f *FS) label(n *node) string {
 	return fmt.Sprintf("inode %d", n.ino)
 }
 
-func newNode(v store.Version) *node { return &node{ino: v.Ino, v: v} }
+func newNode(v store.Version) *node { return &node{ino: v.Ino, id: v.Ino, v: v} }
 
 // attr is the node's stat(2).
 func (n *node) attr() Attr {
 	a := Attr{
-		Ino: n.v.Ino, Mode: n.v.Mode, Nlink: n.v.Nlink, UID: n.v.UID, GID: n.v.GID, Rdev: n.v.Rdev,
+		ID: n.id, Ino: n.v.Ino, Mode: n.v.Mode, Nlink: n.v.Nlink, UID: n.v.UID, GID: n.v.GID, Rdev: n.v.Rdev,
 		Size: n.v.Size, Atime: n.v.Atime, Mtime: n.v.Mtime, Ctime: n.v.Ctime, Generation: 1,
 	}
 	switch {
@@ -64,9 +66,20 @@ func (n *node) attr() Attr {
 	return a
 }
 
-// node finds an inode, loading its attributes when memory does not have it. FS.mu is held on entry and on return, and
-// released while the database is asked.
-func (f *FS) node(c *Call, ino store.Ino) (*node, error) {
+// node finds what a kernel calls id, loading its attributes when memory does not have it. FS.mu is held on entry and on
+// return, and released while the database is asked.
+func (f *FS) node(c *Call, id store.Ino) (*node, error) {
+	if n := f.known(id); n != nil {
+		return n, nil
+	}
+	if id >= firstAlias || f.nodes[id] != nil {
+		return nil, fmt.Errorf("node %d is not in use any more: %w", id, syscall.ESTALE)
+	}
+	return f.inode(c, id)
+}
+
+// inode is node by the number that history gives.
+func (f *FS) inode(c *Call, ino store.Ino) (*node, error) {
 	if n := f.nodes[ino]; n != nil {
 		return n, nil
 	}
@@ -84,15 +97,15 @@ func (f *FS) node(c *Call, ino store.Ino) (*node, error) {
 		return nil, fmt.Errorf("inode %d: %w", ino, err)
 	}
 	n := newNode(*v)
-	f.nodes[ino] = n
+	f.adopt(n)
 	return n, nil
 }
 
-// directory finds an inode that must be a loaded directory. Like node, it may release FS.mu in between, so whatever
+// directory finds a node that must be a loaded directory. Like node, it may release FS.mu in between, so whatever
 // the caller knew before has to be looked at again.
-func (f *FS) directory(c *Call, ino store.Ino) (*node, error) {
+func (f *FS) directory(c *Call, id store.Ino) (*node, error) {
 	for {
-		n, err := f.node(c, ino)
+		n, err := f.node(c, id)
 		if err != nil {
 			return nil, err
 		}
@@ -143,7 +156,7 @@ func (f *FS) load(c *Call, n *node) error {
 			continue
 		}
 		if f.nodes[v.Ino] == nil {
-			f.nodes[v.Ino] = newNode(*v)
+			f.adopt(newNode(*v))
 		}
 	}
 	for _, e := range d.byName {
@@ -155,12 +168,12 @@ func (f *FS) load(c *Call, n *node) error {
 	return nil
 }
 
-// Forget takes back n lookups of ino.
-func (f *FS) Forget(ino store.Ino, n uint64) {
+// Forget takes back n lookups of id.
+func (f *FS) Forget(id store.Ino, n uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	node := f.nodes[ino]
-	if node == nil || ino == store.RootIno {
+	node := f.known(id)
+	if node == nil || id == store.RootIno {
 		return
 	}
 	node.lookups -= min(n, node.lookups)
@@ -169,17 +182,18 @@ func (f *FS) Forget(ino store.Ino, n uint64) {
 
 // dropOrphan frees an inode that has no name, no handle and no reference.
 func (f *FS) dropOrphan(n *node) {
-	if n.unused() {
+	switch {
+	case n.stale && n.lookups == 0 && n.opens == 0:
+		f.discard(n)
+	case n.unused():
 		f.orphans = append(f.orphans, n)
 	}
 	applied := f.st.Applied()
 	for len(f.orphans) > 0 && f.orphans[0].slot <= applied {
 		o := f.orphans[0]
 		f.orphans = f.orphans[1:]
-		if o.unused() && f.nodes[o.v.Ino] == o {
-			delete(f.nodes, o.v.Ino)
-			delete(f.dirty, o)
-			delete(f.dirTimes, o)
+		if o.unused() {
+			f.discard(o)
 		}
 	}
 }
@@ -213,7 +227,7 @@ func (f *FS) evict() {
 			n.dir = nil
 		}
 		if n.lookups == 0 && n.dir == nil && ino != store.RootIno {
-			delete(f.nodes, ino)
+			f.discard(n)
 		}
 	}
 }

@@ -21,9 +21,10 @@ type notifier struct {
 
 type event struct {
 	origin Origin // who made the change
-	ino    store.Ino
-	name   string // "" for an inode, else an entry of directory ino
+	id     store.Ino
+	name   string // "" for an inode, else an entry of directory id
 	entry  bool
+	moved  *Moved
 }
 
 func (w *notifier) start() {
@@ -64,10 +65,12 @@ func (w *notifier) run() {
 			for i, o := range to {
 				switch {
 				case origins[i] == e.origin:
+				case e.moved != nil:
+					o.Moved(e.moved)
 				case e.entry:
-					o.EntryChanged(e.ino, e.name)
+					o.EntryChanged(e.id, e.name)
 				default:
-					o.InodeChanged(e.ino)
+					o.InodeChanged(e.id)
 				}
 			}
 		}
@@ -126,6 +129,10 @@ func (f *FS) Unobserve(id Origin) {
 			f.dropOrphan(n)
 		}
 	}
+	for _, n := range f.byID {
+		n.lookups = 0
+		f.dropOrphan(n)
+	}
 }
 
 func (c *Call) origin() Origin {
@@ -140,15 +147,16 @@ func (f *FS) announce(ch *change) {
 	for i := range ch.op.Names {
 		f.announceEntry(ch.c, ch.op.Names[i].Parent, ch.op.Names[i].Name)
 	}
-	for i := range ch.op.Versions {
-		f.announceInode(ch.c, ch.op.Versions[i].Ino)
+	for _, n := range ch.nodes {
+		f.announceInode(ch.c, n)
 	}
 }
 
+// announceEntry tells of a name in directory parent, given by its inode number or its id. FS.mu is held.
 func (f *FS) announceEntry(c *Call, parent store.Ino, name string) {
-	f.notifier.push(event{origin: c.origin(), ino: parent, name: name, entry: true})
+	f.notifier.push(event{origin: c.origin(), id: f.idOf(parent), name: name, entry: true})
 }
 
-func (f *FS) announceInode(c *Call, ino store.Ino) {
-	f.notifier.push(event{origin: c.origin(), ino: ino})
+func (f *FS) announceInode(c *Call, n *node) {
+	f.notifier.push(event{origin: c.origin(), id: n.id})
 }

@@ -14,6 +14,8 @@ func (f *FS) Rename(c *Call, parent store.Ino, name string, newParent store.Ino,
 	if err := checkName("rename", newName); err != nil {
 		return err
 	}
+	f.enter(c)
+	defer f.leave()
 	who := c.who()
 	r := rename{f: f, c: c, name: name, newName: newName}
 	for {
@@ -71,7 +73,7 @@ func (r *rename) find(parent, newParent store.Ino, flags uint32) (done bool, err
 		if r.n, err = f.child(r.c, parent, r.name); err != nil {
 			return false, err
 		}
-		r.from = f.nodes[parent]
+		r.from = f.known(parent)
 		r.target = nil
 		if r.to.dir == nil || r.from.dir == nil {
 			continue
@@ -82,9 +84,9 @@ func (r *rename) find(parent, newParent store.Ino, flags uint32) (done bool, err
 		}
 		if r.target = f.nodes[e.ino]; r.target == nil || r.target.isDir() && r.target.dir == nil {
 			if r.target == nil {
-				_, err = f.node(r.c, e.ino)
+				_, err = f.inode(r.c, e.ino)
 			} else {
-				_, err = f.directory(r.c, e.ino)
+				_, err = f.directory(r.c, r.target.id)
 			}
 			if err != nil {
 				return false, err

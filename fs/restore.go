@@ -47,6 +47,8 @@ func (f *FS) Restore(ctx context.Context, who store.Attribution, name string, fr
 	if err := f.findRemoved(ctx, chain, removed); err != nil {
 		return RestoreResult{}, fmt.Errorf("restore %q: %w", name, err)
 	}
+	f.enter(nil)
+	defer f.leave()
 	f.mu.Lock()
 	r := &restorer{f: f, ch: f.begin(nil, store.OpRestore, who), made: map[store.Ino]*node{}, removed: removed}
 	err = r.path(chain, tree)

@@ -125,6 +125,8 @@ func (f *FS) editXattrs(c *Call, ino store.Ino, kind store.OpKind, name string, 
 	if err := f.writable("set attribute", name); err != nil {
 		return err
 	}
+	f.enter(c)
+	defer f.leave()
 	who := c.who()
 	f.mu.Lock()
 	n, err := f.node(c, ino)
@@ -144,10 +146,12 @@ func (f *FS) editXattrs(c *Call, ino store.Ino, kind store.OpKind, name string, 
 		m = nil
 	}
 	now := f.now().UnixNano()
-	if n.fresh || n.gone {
+	if n.fresh || n.gone || n.stale {
 		n.v.Xattrs, n.v.Ctime = m, now
-		f.mu.Unlock()
-		return nil
+		if n = f.live(c, n); n == nil {
+			f.mu.Unlock()
+			return nil
+		}
 	}
 	ch := f.begin(c, kind, who)
 	v := ch.version(n)

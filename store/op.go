@@ -23,7 +23,16 @@ const (
 	OpImport
 	OpRestore
 	OpWorkspace // makes, moves or drops a workspace pointer; see Op.Workspace
+	OpUndo      // inverts earlier changes; see Op.Undoes
+	OpRedo      // inverts an OpUndo
 )
+
+// Undone is one stretch of changes that an op inverts: those of one command on one timeline, From and To included.
+type Undone struct {
+	Command  CommandID // 0: changes of no known command
+	Timeline TimelineID
+	From, To Seq
+}
 
 // Op is one atomic change of one timeline, complete: the rows it leads to are in it, so applying never needs to know
 // what kind it is. It is validated in memory by its maker (package fs), appended to the journal, and applied to the
@@ -43,6 +52,7 @@ type Op struct {
 	Items    []Item // what log, diff and undo show; in order
 	Contents []blob.Staged
 	Pointer  *Pointer // OpWorkspace, and the first change of a fork
+	Undoes   []Undone // of OpUndo and OpRedo
 	Tags     []TagChange
 	Pins     []PinChange
 	// fresh holds the attribution rows that this op is the first of its journal to name: the ones to insert with it

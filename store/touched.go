@@ -91,6 +91,40 @@ func (s *Store) Lineage(ctx context.Context, v *View) ([]Segment, error) {
 	return list, nil
 }
 
+// Apart is the stretches of timelines that lead from the newest state that a and b have in common to either of them: what
+// can differ was touched there. States with nothing in common are apart from the beginning.
+func (s *Store) Apart(ctx context.Context, a, b *View) ([]Span, error) {
+	x, err := s.Lineage(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	y, err := s.Lineage(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	at := make(map[TimelineID]int, len(y))
+	for j, seg := range y {
+		at[seg.Timeline] = j
+	}
+	var spans []Span
+	for _, seg := range x {
+		j, common := at[seg.Timeline]
+		if !common {
+			spans = append(spans, Span{Timeline: seg.Timeline, UpTo: seg.Cut})
+			continue
+		}
+		for _, other := range y[:j] {
+			spans = append(spans, Span{Timeline: other.Timeline, UpTo: other.Cut})
+		}
+		low, high := min(seg.Cut, y[j].Cut), max(seg.Cut, y[j].Cut)
+		return append(spans, Span{Timeline: seg.Timeline, After: low, UpTo: high}), nil
+	}
+	for _, seg := range y {
+		spans = append(spans, Span{Timeline: seg.Timeline, UpTo: seg.Cut})
+	}
+	return spans, nil
+}
+
 // DirName is one name in one directory.
 type DirName struct {
 	Parent Ino

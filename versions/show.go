@@ -92,7 +92,7 @@ func showCommand(ctx context.Context, st *store.Store, rev *Resolved) (*Shown, e
 
 // mixed marks what other commands changed too.
 func (d *differ) mixed(ctx context.Context, list []DiffEntry) error {
-	spans, err := apart(ctx, d.st, d.a.v, d.b.v)
+	spans, err := d.st.Apart(ctx, d.a.v, d.b.v)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func splitTime(ns int64) (sec uint64, nsec uint32) {
 }
 
 func (r *rawFS) fillEntry(out *gofuse.EntryOut, a *fs.Attr) {
-	out.NodeId = nodeID(a.Ino)
+	out.NodeId = nodeID(a.ID)
 	out.Generation = a.Generation
 	out.SetEntryTimeout(r.opts.EntryTimeout)
 	out.SetAttrTimeout(r.opts.AttrTimeout)

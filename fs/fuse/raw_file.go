@@ -58,7 +58,7 @@ func (r *rawFS) Open(cancel <-chan struct{}, in *gofuse.OpenIn, out *gofuse.Open
 		return status(err)
 	}
 	if in.Flags&syscall.O_TRUNC != 0 && in.Mode&gofuse.OPEN_KILL_SUIDGID != 0 {
-		if a, err := r.fs.GetAttr(&c.Call, h.Ino(), h); err == nil {
+		if a, err := r.fs.GetAttr(&c.Call, h.ID(), h); err == nil {
 			r.dropPrivileges(c, h, &a)
 		}
 	}
@@ -76,7 +76,7 @@ func (r *rawFS) dropPrivileges(c *caller, h *fs.Handle, a *fs.Attr) {
 		return
 	}
 	perm := mode & 0o7777
-	if b, err := r.fs.SetAttr(&c.Call, h.Ino(), h, fs.SetAttr{Mode: &perm}); err == nil {
+	if b, err := r.fs.SetAttr(&c.Call, h.ID(), h, fs.SetAttr{Mode: &perm}); err == nil {
 		*a = b
 	}
 }

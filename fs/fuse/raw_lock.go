@@ -39,7 +39,7 @@ func (r *rawFS) setLock(cancel <-chan struct{}, in *gofuse.LkIn, wait bool) gofu
 		return ebadf
 	}
 	c := r.call(cancel, &in.InHeader)
-	err := r.fs.SetLock(&c.Call, h, inode(in.NodeId), lockOf(in), wait)
+	err := r.fs.SetLock(&c.Call, h, lockOf(in), wait)
 	r.done(c)
 	return status(err)
 }
