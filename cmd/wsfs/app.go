@@ -208,3 +208,5 @@ func copyAll(ctx context.Context, w io.Writer, r io.Reader) (int64, error) {
 		}
 	}
 }
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -2,29 +2,13 @@ package main
 
 import (
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"wsfs/internal/daemon"
-	"wsfs/internal/ui"
+	"wsfs/internal/report"
 	"wsfs/store"
 )
-
-// commandLine is one line of `wsfs commands --json`.
-type commandLine struct {
-	Command   string   `json:"command"` // as in WS@cN
-	Session   string   `json:"session,omitempty"`
-	SessionID int64    `json:"session_id,omitempty"`
-	N         int      `json:"n"` // 1, 2, ... in the session
-	Argv      []string `json:"argv,omitempty"`
-	Cwd       string   `json:"cwd,omitempty"`
-	Started   string   `json:"started,omitempty"`
-	Ended     string   `json:"ended,omitempty"` // if known
-	Exit      *int     `json:"exit,omitempty"`  // if known
-	First     int64    `json:"first_seq"`       // first change
-	Seq       int64    `json:"seq"`             // last change
-}
 
 func (a *app) commandsCmd() *cobra.Command {
 	var limit int
@@ -50,7 +34,7 @@ func (a *app) commandsCmd() *cobra.Command {
 			if !known {
 				return daemon.Fail(daemon.ExitFailed, "commands: workspace %q knows no session %q; `wsfs sessions` lists them: %w", ws.Name, session, syscall.ENOENT)
 			}
-			t := a.out.NewTable("", "", "", "", "")
+			t := report.NewCommands(a.out)
 			n := 0
 			err = st.Commands(ctx, store.CommandQuery{Workspace: ws.ID}, func(c *store.CommandRow) error {
 				if session != "" && names[c.Session] != session || limit > 0 && n == limit {
@@ -58,26 +42,9 @@ func (a *app) commandsCmd() *cobra.Command {
 				}
 				n++
 				if a.json {
-					return a.out.JSON(commandLineOf(c, names[c.Session]))
+					return a.out.JSON(report.CommandLineOf(c, names[c.Session]))
 				}
-				seqs := "@" + itoa(int64(c.SeqBefore)+1)
-				if c.SeqAfter > c.SeqBefore+1 {
-					seqs += ".." + itoa(int64(c.SeqAfter))
-				}
-				began := "-"
-				if c.StartedAt != 0 {
-					began = a.out.Time(time.Unix(0, c.StartedAt))
-				}
-				argv := "(unknown)"
-				if c.Argv != "" {
-					argv = "$ " + ui.Command(c.Argv)
-				}
-				if a.out.Width > 0 {
-					argv = ui.Cut(argv, max(20, a.out.Width-60))
-				}
-				t.Row("c"+itoa(int64(c.ID)), seqs, ui.Name(names[c.Session]), began, argv)
-				t.Style(0, ui.Yellow)
-				t.Style(2, ui.Blue)
+				t.Row(c, names[c.Session])
 				return nil
 			})
 			if err != nil || a.json {
@@ -95,16 +62,4 @@ func (a *app) commandsCmd() *cobra.Command {
 	a.jsonFlag(cmd)
 	a.workspaceOf(cmd)
 	return cmd
-}
-
-func commandLineOf(c *store.CommandRow, session string) commandLine {
-	l := commandLine{
-		Command: "c" + itoa(int64(c.ID)), Session: session, SessionID: int64(c.Session), N: c.N, Argv: ui.Args(c.Argv),
-		Started: ui.Stamp(c.StartedAt), Ended: ui.Stamp(c.EndedAt), First: int64(c.SeqBefore) + 1, Seq: int64(c.SeqAfter),
-	}
-	l.Cwd, _ = ui.Text(c.Cwd)
-	if c.Exit >= 0 {
-		l.Exit = &c.Exit
-	}
-	return l
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"wsfs/internal/ui"
 	"wsfs/store"
@@ -99,7 +97,7 @@ func (p *diffPrinter) lines(text []byte) error {
 		if line == "" {
 			break
 		}
-		body := visible(strings.TrimSuffix(line, "\n"))
+		body := ui.Visible(strings.TrimSuffix(line, "\n"))
 		style := ui.Style("")
 		switch {
 		case strings.HasPrefix(line, "diff --git "):
@@ -118,29 +116,6 @@ func (p *diffPrinter) lines(text []byte) error {
 		}
 	}
 	return nil
-}
-
-// visible replaces what a terminal would act on: ^[ for an escape, \x9b for a byte that is no text.
-func visible(s string) string {
-	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\t' }) {
-		return s
-	}
-	var b strings.Builder
-	for len(s) > 0 {
-		r, n := utf8.DecodeRuneInString(s)
-		switch {
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[0])
-		case r < ' ' && r != '\t':
-			b.WriteString("^" + string(r+'@'))
-		case unicode.IsControl(r) && r != '\t':
-			fmt.Fprintf(&b, `\x%02x`, r)
-		default:
-			b.WriteString(s[:n])
-		}
-		s = s[n:]
-	}
-	return b.String()
 }
 
 // stats prints a line for each file and the sum.

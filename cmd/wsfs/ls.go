@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wsfs/internal/report"
 	"wsfs/internal/ui"
 	"wsfs/versions"
 )
@@ -75,7 +76,7 @@ func (a *app) lsCmd() *cobra.Command {
 func lsLineOf(e versions.DirEntry) lsLine {
 	v := e.Version
 	l := lsLine{
-		Type: typeName(v.Type()), Mode: octal(v.Mode & 0o7777), Nlink: v.Nlink, UID: v.UID, GID: v.GID, Size: v.Size,
+		Type: report.TypeName(v.Type()), Mode: report.Octal(v.Mode & 0o7777), Nlink: v.Nlink, UID: v.UID, GID: v.GID, Size: v.Size,
 		Mtime: ui.Stamp(v.Mtime), Ino: uint64(v.Ino), Seq: int64(v.Seq),
 	}
 	l.Name, l.NameBase64 = ui.Text(e.Name)
@@ -84,28 +85,6 @@ func lsLineOf(e versions.DirEntry) lsLine {
 		l.Content = v.Content.String()
 	}
 	return l
-}
-
-func typeName(t uint32) string {
-	switch t {
-	case syscall.S_IFREG:
-		return "file"
-	case syscall.S_IFDIR:
-		return "dir"
-	case syscall.S_IFLNK:
-		return "symlink"
-	case syscall.S_IFIFO:
-		return "fifo"
-	case syscall.S_IFSOCK:
-		return "socket"
-	case syscall.S_IFCHR:
-		return "char"
-	case syscall.S_IFBLK:
-		return "block"
-	case 0:
-		return ""
-	}
-	return "other"
 }
 
 // modeText is a mode as ls -l shows it.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wsfs/internal/report"
 	"wsfs/internal/ui"
 	"wsfs/versions"
 )
@@ -88,7 +89,7 @@ func (a *app) showHead(s *versions.Shown) {
 		line("session", "(unknown)")
 	}
 	if p := s.Process; p != nil && (s.Command == nil || p.Argv != s.Command.Argv) {
-		line("process", "$ "+processText(p))
+		line("process", "$ "+report.ProcessText(p))
 	}
 	if c := s.Command; c != nil && c.Cwd != "" {
 		line("in", ui.Name(c.Cwd))
@@ -106,17 +107,17 @@ func (a *app) showHead(s *versions.Shown) {
 
 // showLine is the first line of `wsfs show --json`; the others are those of diff.
 type showLine struct {
-	Command   string   `json:"command,omitempty"` // as in WS@cN
-	Argv      []string `json:"argv,omitempty"`
-	Cwd       string   `json:"cwd,omitempty"`
-	Session   string   `json:"session,omitempty"`
-	SessionID int64    `json:"session_id,omitempty"`
-	Process   *process `json:"process,omitempty"`
-	Started   string   `json:"started,omitempty"`
-	Time      string   `json:"time,omitempty"`
-	First     int64    `json:"first_seq"`
-	Seq       int64    `json:"seq"`
-	Paths     int      `json:"paths"` // how many lines follow
+	Command   string          `json:"command,omitempty"` // as in WS@cN
+	Argv      []string        `json:"argv,omitempty"`
+	Cwd       string          `json:"cwd,omitempty"`
+	Session   string          `json:"session,omitempty"`
+	SessionID int64           `json:"session_id,omitempty"`
+	Process   *report.Process `json:"process,omitempty"`
+	Started   string          `json:"started,omitempty"`
+	Time      string          `json:"time,omitempty"`
+	First     int64           `json:"first_seq"`
+	Seq       int64           `json:"seq"`
+	Paths     int             `json:"paths"` // how many lines follow
 }
 
 func showLineOf(s *versions.Shown) showLine {
@@ -125,7 +126,7 @@ func showLineOf(s *versions.Shown) showLine {
 	if s.Command != nil {
 		e.Command, l.Started = &s.Command.Command, ui.Stamp(s.Command.StartedAt)
 	}
-	j := logLineOf(&e)
+	j := report.LogLineOf(&e)
 	l.Command, l.Argv, l.Cwd, l.Session, l.SessionID, l.Process = j.Command, j.Argv, j.Cwd, j.Session, j.SessionID, j.Process
 	return l
 }

@@ -192,3 +192,26 @@ func Width(s string) int {
 	}
 	return n
 }
+
+// Visible replaces what a terminal would act on: ^[ for an escape, \x9b for a byte that is no text.
+func Visible(s string) string {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\t' }) {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[0])
+		case r < ' ' && r != '\t':
+			b.WriteString("^" + string(r+'@'))
+		case unicode.IsControl(r) && r != '\t':
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			b.WriteString(s[:n])
+		}
+		s = s[n:]
+	}
+	return b.String()
+}

@@ -1,15 +1,16 @@
-package main
+package report
 
 import (
 	"fmt"
 	"strconv"
+	"syscall"
 
 	"wsfs/internal/ui"
 	"wsfs/versions"
 )
 
-// logLine is one line of `wsfs log --json`.
-type logLine struct {
+// LogLine is one line of `wsfs log --json`.
+type LogLine struct {
 	Seq        int64    `json:"seq"`
 	First      int64    `json:"first_seq"`
 	Time       string   `json:"time"`
@@ -31,32 +32,33 @@ type logLine struct {
 	Command    string   `json:"command,omitempty"` // as in WS@cN
 	Argv       []string `json:"argv,omitempty"`
 	Cwd        string   `json:"cwd,omitempty"`
-	Process    *process `json:"process,omitempty"`
+	Process    *Process `json:"process,omitempty"`
 }
 
-// process is an image of a process, with its ancestors.
-type process struct {
+// Process is an image of a process, with its ancestors.
+type Process struct {
 	PID    int      `json:"pid"`
 	Comm   string   `json:"comm"`
 	Argv   []string `json:"argv,omitempty"`
 	Cwd    string   `json:"cwd,omitempty"`
 	UID    uint32   `json:"uid"`
-	Parent *process `json:"parent,omitempty"`
+	Parent *Process `json:"parent,omitempty"`
 }
 
-func logLineOf(e *versions.Entry) logLine {
-	l := logLine{
-		Seq: int64(e.Seq), First: int64(e.First), Time: ui.Stamp(e.At), What: e.What, Type: typeName(e.Type), Ino: uint64(e.Ino),
+// LogLineOf is an entry as a line of JSON.
+func LogLineOf(e *versions.Entry) LogLine {
+	l := LogLine{
+		Seq: int64(e.Seq), First: int64(e.First), Time: ui.Stamp(e.At), What: e.What, Type: TypeName(e.Type), Ino: uint64(e.Ino),
 		Size: e.Size, Plus: e.Plus, Minus: e.Minus,
 	}
 	l.Path, l.PathBase64 = ui.Text(e.Path)
 	l.From, l.FromBase64 = ui.Text(e.From)
 	l.Target, _ = ui.Text(e.Target)
 	if e.NewMode != 0 {
-		l.Mode = octal(e.NewMode)
+		l.Mode = Octal(e.NewMode)
 	}
 	if e.What == versions.Mode {
-		l.OldMode = octal(e.OldMode)
+		l.OldMode = Octal(e.OldMode)
 	}
 	if e.Session != nil {
 		l.Session, l.SessionID = e.Session.Name, int64(e.Session.ID)
@@ -65,10 +67,10 @@ func logLineOf(e *versions.Entry) logLine {
 		l.Command, l.Argv = "c"+itoa(int64(c.ID)), ui.Args(c.Argv)
 		l.Cwd, _ = ui.Text(c.Cwd)
 	}
-	var into **process
+	var into **Process
 	into = &l.Process
 	for p := e.Process; p != nil; p = p.Parent {
-		q := &process{PID: p.PID, Comm: p.Comm, Argv: ui.Args(p.Argv), UID: p.UID}
+		q := &Process{PID: p.PID, Comm: p.Comm, Argv: ui.Args(p.Argv), UID: p.UID}
 		q.Cwd, _ = ui.Text(p.Cwd)
 		*into, into = q, &q.Parent
 	}
@@ -77,4 +79,28 @@ func logLineOf(e *versions.Entry) logLine {
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-func octal(mode uint32) string { return fmt.Sprintf("%04o", mode) }
+// Octal is permission bits as chmod takes them.
+func Octal(mode uint32) string { return fmt.Sprintf("%04o", mode) }
+
+// TypeName is the word for a file type of the mode bits.
+func TypeName(t uint32) string {
+	switch t {
+	case syscall.S_IFREG:
+		return "file"
+	case syscall.S_IFDIR:
+		return "dir"
+	case syscall.S_IFLNK:
+		return "symlink"
+	case syscall.S_IFIFO:
+		return "fifo"
+	case syscall.S_IFSOCK:
+		return "socket"
+	case syscall.S_IFCHR:
+		return "char"
+	case syscall.S_IFBLK:
+		return "block"
+	case 0:
+		return ""
+	}
+	return "other"
+}
