@@ -168,6 +168,9 @@ func (a *applier) add(ctx context.Context, op *Op) error {
 	t.head = op.Seq
 	t.changes++
 	a.addChange(op)
+	if err := a.undone(ctx, op); err != nil {
+		return err
+	}
 	a.names.add(op)
 	a.versions.add(op)
 	return nil

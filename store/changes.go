@@ -28,8 +28,8 @@ type ChangeRow struct {
 	Seq      Seq
 	OpID     int64 // 0 if unknown
 	Kind     OpKind
-	At       int64 // ns since the epoch
-	Undoes   int64 // op id of the change that this one undoes, 0 if none
+	At       int64    // ns since the epoch
+	Undoes   []Undone // what it takes back, of an OpUndo or OpRedo
 	Items    []ChangeItem
 	Session  *Session // nil: unknown, as Command and Process
 	Command  *Command
@@ -47,7 +47,7 @@ type ChangeItem struct {
 }
 
 const (
-	changeCols = `c.timeline_id, c.seq, c.op_id, c.kind, c.at, c.undoes_change, c.session_id, c.command_id, c.process_id`
+	changeCols = `c.timeline_id, c.seq, c.op_id, c.kind, c.at, c.session_id, c.command_id, c.process_id`
 	// changePage is how many changes are read at once: enough to make queries cheap, few enough for a caller that stops.
 	changePage = 128
 )
@@ -158,29 +158,18 @@ func (s *Store) changePage(ctx context.Context, w *who, q *ChangeQuery, t Timeli
 	var page []*ChangeRow
 	var ids [][3]int64
 	query, args := changesSQL(q, t, upTo, limit)
-	_, err := scanAll(ctx, s.r, 9, query, args, func(c *cells) error {
+	_, err := scanAll(ctx, s.r, 8, query, args, func(c *cells) error {
 		page = append(page, &ChangeRow{
 			Timeline: TimelineID(c.int(0)), Seq: Seq(c.int(1)), OpID: c.int(2), Kind: OpKind(c.int(3)), At: c.int(4),
-			Undoes: c.int(5),
 		})
-		ids = append(ids, [3]int64{c.int(6), c.int(7), c.int(8)})
+		ids = append(ids, [3]int64{c.int(5), c.int(6), c.int(7)})
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	for i, row := range page {
-		if row.Session, err = w.session(ctx, SessionID(ids[i][0])); err != nil {
-			return nil, err
-		}
-		cmd, err := w.command(ctx, CommandID(ids[i][1]))
-		if err != nil {
-			return nil, err
-		}
-		if cmd != nil {
-			row.Command = &cmd.Command
-		}
-		if row.Process, err = w.process(ctx, ProcessID(ids[i][2])); err != nil {
+		if err := w.fill(ctx, row, ids[i]); err != nil {
 			return nil, err
 		}
 	}

@@ -18,16 +18,16 @@ func (s *Store) ChangesAt(ctx context.Context, at []Segment) ([]*ChangeRow, erro
 	for i, seg := range at {
 		keys = append(keys, int64(i), int64(seg.Timeline), int64(seg.Cut))
 	}
-	c := newCells(10)
+	c := newCells(9)
 	err := keyed(ctx, s.r, sqlChangesAt, 3, keys, func(rows *sql.Rows) error {
 		if err := c.scan(rows); err != nil {
 			return err
 		}
 		i := c.int(0)
 		out[i] = &ChangeRow{
-			Timeline: TimelineID(c.int(1)), Seq: Seq(c.int(2)), OpID: c.int(3), Kind: OpKind(c.int(4)), At: c.int(5), Undoes: c.int(6),
+			Timeline: TimelineID(c.int(1)), Seq: Seq(c.int(2)), OpID: c.int(3), Kind: OpKind(c.int(4)), At: c.int(5),
 		}
-		ids[i] = [3]int64{c.int(7), c.int(8), c.int(9)}
+		ids[i] = [3]int64{c.int(6), c.int(7), c.int(8)}
 		return c.bad
 	})
 	w := newWho(s.r)
@@ -51,9 +51,14 @@ func (s *Store) CommandAt(ctx context.Context, t TimelineID, seq Seq) (CommandID
 	return id, s.dbError(fmt.Sprintf("find who made change %d", seq), err)
 }
 
-// fill sets who made a change, by the ids of session, command and process.
+// fill sets who made a change, by the ids of session, command and process, and what it takes back.
 func (w *who) fill(ctx context.Context, row *ChangeRow, ids [3]int64) error {
 	var err error
+	if row.Kind == OpUndo || row.Kind == OpRedo {
+		if row.Undoes, err = undoneBy(ctx, w.q, row.Timeline, row.Seq); err != nil {
+			return err
+		}
+	}
 	if row.Session, err = w.session(ctx, SessionID(ids[0])); err != nil {
 		return err
 	}

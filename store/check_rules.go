@@ -124,5 +124,13 @@ func queryRules() []queryRule {
 			SELECT c.seq, c.timeline_id, m.seq_before, m.seq_after, m.id FROM change c
 			JOIN command m ON m.id = c.command_id AND m.timeline_id = c.timeline_id
 			WHERE c.seq <= m.seq_before OR c.seq > m.seq_after`},
+		{46, "change %d of timeline %d is no undo but takes back something, or it takes back changes %d to %d of timeline %d or line %d of a reflog, which cannot be", `
+			SELECT u.seq, u.timeline_id, u.from_seq, u.to_seq, u.from_timeline_id, u.ref_n FROM undone u
+			LEFT JOIN change c ON c.timeline_id = u.timeline_id AND c.seq = u.seq
+			LEFT JOIN timeline f ON f.id = u.from_timeline_id
+			LEFT JOIN command m ON m.id = u.command_id
+			WHERE c.seq IS NULL OR c.kind NOT IN (17, 18) OR u.command_id <> 0 AND m.id IS NULL
+				OR u.ref_n = 0 AND (f.id IS NULL OR u.from_seq > u.to_seq OR u.to_seq > f.head_seq OR u.from_seq < 1)
+				OR u.ref_n <> 0 AND (u.from_timeline_id <> 0 OR u.from_seq <> 0 OR u.to_seq <> 0)`},
 	}
 }

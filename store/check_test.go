@@ -83,6 +83,10 @@ func breakages() []breakage {
 		{42, "command of nobody", []string{`UPDATE command SET session_id = 999`}},
 		{43, "command backwards", []string{`UPDATE command SET seq_before = seq_after + 1`}},
 		{44, "command too short", []string{`UPDATE command SET seq_before = seq_after - 1`}},
+		{46, "undo of what never was", []string{`INSERT INTO undone SELECT timeline_id, seq, 9, 0, 999, 1, 1, 0, 0 FROM change WHERE kind = 17 LIMIT 1`}},
+		{46, "undo by a write", []string{`INSERT INTO undone SELECT timeline_id, seq, 0, 0, timeline_id, seq, seq, 0, 0 FROM change WHERE kind = 2 LIMIT 1`}},
+		{46, "undo without a change", []string{`INSERT INTO undone VALUES (1, 999999, 0, 0, 1, 1, 1, 0, 0)`}},
+		{46, "undo backwards", []string{`UPDATE undone SET from_seq = to_seq + 1`}},
 		{45, "number given out again", []string{`UPDATE counter SET next = 3`}},
 	}
 }

@@ -17,6 +17,7 @@ const (
 	opFresh
 	opTags
 	opPins
+	opUndoes
 	opFlags = iota // how many
 )
 
@@ -37,6 +38,9 @@ func appendOp(b []byte, op *Op, fresh *attributionRows) []byte {
 	}
 	if len(op.Pins) > 0 {
 		flags |= opPins
+	}
+	if len(op.Undoes) > 0 {
+		flags |= opUndoes
 	}
 	b = append(b, opFormat, byte(op.Kind))
 	b = putUint(b, flags)
@@ -97,6 +101,9 @@ func appendOp(b []byte, op *Op, fresh *attributionRows) []byte {
 	if len(op.Pins) > 0 {
 		b = appendPins(b, op.Pins)
 	}
+	if len(op.Undoes) > 0 {
+		b = appendUndoes(b, op.Undoes)
+	}
 	return b
 }
 
@@ -152,6 +159,9 @@ func decodeOp(data []byte, known *knownRows) (*Op, error) {
 	}
 	if flags&opPins != 0 {
 		op.Pins = list(d, "pins", 6, decodePin)
+	}
+	if flags&opUndoes != 0 {
+		op.Undoes = list(d, "undone", 6, decodeUndone)
 	}
 	if d.err == nil && len(d.b) != 0 {
 		d.fail("%d bytes too many", len(d.b))

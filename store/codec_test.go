@@ -126,6 +126,12 @@ func (m opMaker) op() *Op {
 			Timeline: TimelineID(m.int()), Seq: Seq(m.int()), Kind: m.str(9), Ref: m.str(20), Expires: m.int(),
 		}})
 	}
+	for range m.r.IntN(3) {
+		op.Undoes = append(op.Undoes, Undone{
+			Command: CommandID(m.int()), Timeline: TimelineID(m.int()), From: Seq(m.int()), To: Seq(m.int()), Ref: m.int(),
+			Partial: m.r.IntN(2) == 0,
+		})
+	}
 	return op
 }
 

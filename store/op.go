@@ -23,16 +23,9 @@ const (
 	OpImport
 	OpRestore
 	OpWorkspace // makes, moves or drops a workspace pointer; see Op.Workspace
-	OpUndo      // inverts earlier changes; see Op.Undoes
-	OpRedo      // inverts an OpUndo
+	OpUndo      // inverts changes; see Op.Undoes
+	OpRedo      // inverts an undo, as Undoes says too
 )
-
-// Undone is one stretch of changes that an op inverts: those of one command on one timeline, From and To included.
-type Undone struct {
-	Command  CommandID // 0: changes of no known command
-	Timeline TimelineID
-	From, To Seq
-}
 
 // Op is one atomic change of one timeline, complete: the rows it leads to are in it, so applying never needs to know
 // what kind it is. It is validated in memory by its maker (package fs), appended to the journal, and applied to the
@@ -52,9 +45,9 @@ type Op struct {
 	Items    []Item // what log, diff and undo show; in order
 	Contents []blob.Staged
 	Pointer  *Pointer // OpWorkspace, and the first change of a fork
-	Undoes   []Undone // of OpUndo and OpRedo
 	Tags     []TagChange
 	Pins     []PinChange
+	Undoes   []Undone // what it takes back
 	// fresh holds the attribution rows that this op is the first of its journal to name: the ones to insert with it
 	// (OR IGNORE: an earlier journal may have had them). Append and the journal's decoder set it.
 	fresh *attributionRows
@@ -91,6 +84,9 @@ type Attribution struct {
 	Command *Command
 	Process *Process
 }
+
+// AgentLogin is the Agent of a session that nobody named: one for each login session.
+const AgentLogin = "login"
 
 // Session is one writer: an agent run, a shell, a CI job, a person. Immutable once made, as are Process and Command:
 // Append writes the row with the first Op that names it.

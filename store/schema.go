@@ -3,7 +3,7 @@ package store
 import "strings"
 
 // SchemaVersion is the newest schema this program knows. docs/format.md describes it.
-const SchemaVersion = 1
+const SchemaVersion = 2
 
 // table is one table as data, so that Stats and the migrations need no second list.
 type table struct {
@@ -11,6 +11,7 @@ type table struct {
 	cols    string
 	key     string // primary key of a table that lies in its order; "" if a column says PRIMARY KEY
 	updated bool   // rows are updated in place all the time
+	since   int    // schema version that brought it, if not the first
 }
 
 // In every integer column but those that say NULL, 0 stands for "none". Times are ns since the epoch. Names, argument
@@ -62,6 +63,10 @@ func schemaTables() []table {
 		{name: "seen", key: "session_id, ino", cols: `session_id INT, ino INT, version_id INT`},
 		{name: "lease", key: "timeline_id, mount_id", cols: `timeline_id INT, mount_id INT, mode TEXT, epoch INT, expires INT`},
 		{name: "counter", key: "name", cols: `name TEXT, next INT`},
+		// what the change (timeline_id, seq) takes back: the changes of a command with from_seq <= seq <= to_seq, or the move
+		// of the workspace's pointer in line ref_n of its reflog
+		{name: "undone", since: 2, key: "timeline_id, seq, n", cols: `timeline_id INT, seq INT, n INT, command_id INT,
+			from_timeline_id INT, from_seq INT, to_seq INT, ref_n INT, partial INT`},
 	}
 }
 
@@ -93,8 +98,20 @@ func schemaIndexes() []string {
 
 // createSchema is the list of statements that make schema 1 with a driver's types.
 func createSchema(t Types) []string {
+	out := createTables(t, 1)
+	for _, ix := range schemaIndexes() {
+		out = append(out, "CREATE "+ix)
+	}
+	return out
+}
+
+// createTables makes the tables that a schema version brought.
+func createTables(t Types, version int) []string {
 	var out []string
 	for _, tb := range schemaTables() {
+		if max(tb.since, 1) != version {
+			continue
+		}
 		var cols []string
 		for _, c := range strings.Split(tb.cols, ",") {
 			f := strings.Fields(c)
@@ -126,9 +143,6 @@ func createSchema(t Types) []string {
 			s += t.Updated
 		}
 		out = append(out, s)
-	}
-	for _, ix := range schemaIndexes() {
-		out = append(out, "CREATE "+ix)
 	}
 	return out
 }

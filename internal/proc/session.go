@@ -84,15 +84,16 @@ func (s *Sessions) lookup(key sessionKey, comm string) *session {
 	if ses, ok := s.known.get(key); ok {
 		return ses
 	}
-	name := key.name
+	name, agent := key.name, ""
 	if name == "" {
+		agent = store.AgentLogin
 		if comm == "" {
 			comm = "session"
 		}
 		name = fmt.Sprintf("%s-%d@%s", comm, key.sid, s.host)
 	}
 	ses := &session{row: &store.Session{
-		ID: s.ids.NewSessionID(), Name: name, Workspace: s.workspace, StartedAt: s.now().UnixNano(),
+		ID: s.ids.NewSessionID(), Name: name, Workspace: s.workspace, Agent: agent, StartedAt: s.now().UnixNano(),
 	}}
 	s.known.put(key, ses)
 	s.known.bound(maxSessions)

@@ -91,7 +91,7 @@ func (w *world) compareLog(what string, q store.ChangeQuery, ops []*store.Op, wa
 		}
 		op := expect[n]
 		n++
-		if row.Timeline != op.Timeline || row.Seq != op.Seq || row.Kind != op.Kind || row.At != op.At {
+		if row.Timeline != op.Timeline || row.Seq != op.Seq || row.Kind != op.Kind || row.At != op.At || !slices.Equal(row.Undoes, op.Undoes) {
 			return fmt.Errorf("got %+v, want %+v", row, op)
 		}
 		return errors.Join(sameWho(row, op), w.sameItems(row, op))

@@ -194,9 +194,22 @@ func (t *tree) exchange(a store.Ino, an string, b store.Ino, bn string) {
 
 func (t *tree) setattr(ino, dir store.Ino, name string, fn func(v *store.Version)) {
 	t.begin(store.OpSetattr)
+	if list := t.w.log[t.ws.Timeline]; len(list) > 0 && t.w.rnd.IntN(3) == 0 {
+		t.op.Kind = store.OpUndo
+		t.op.Undoes = []store.Undone{undone(list[len(list)-1]), {Ref: 1, Partial: true}}
+	}
 	t.touch(ino, fn)
 	t.item(store.Item{Op: store.OpSetattr, Ino: ino, Parent: dir, Name: name})
 	t.w.append(t)
+}
+
+// undone is one change as something to take back.
+func undone(op *store.Op) store.Undone {
+	u := store.Undone{Timeline: op.Timeline, From: op.Seq, To: op.Seq}
+	if op.Who.Command != nil {
+		u.Command = op.Who.Command.ID
+	}
+	return u
 }
 
 // amend replaces the content of ino's last version where it stands.
