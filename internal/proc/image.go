@@ -35,6 +35,7 @@ type image struct {
 
 	node    *node // once it is decided
 	who     store.Attribution
+	session *session // of who, once it is final; nil if unknown
 	partial bool // who was made before everything was known
 	final   bool // who was made from node
 }

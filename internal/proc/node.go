@@ -56,22 +56,33 @@ type node struct {
 	depth int   // images above it that are kept
 	cut   bool  // a copy that only stands for what was above a chain too long to keep; it has no row
 
+	reg     *Registration // what it is below of, nil if nothing
+	wrapper bool          // it is the registered process itself, which only starts the program
+
 	row     *store.Process
 	command *store.Command // if this image is a command
+	lastAt  int64          // ns; of a session's root, when it was last asked for, see burst
 }
 
 // maxDepth bounds the chain that an image keeps alive: programs that start their successor and exit would grow it
 // without end. What was decided from the part cut off stays.
 const maxDepth = 64
 
-// place decides session, root and command of an image below up. mount is the mount's session, "" if it has none.
-func place(f facts, up *node, mount string) *node {
+// place decides session, root and command of an image below up. mount is the mount's session, "" if it has none; own is
+// the registration of its process, nil if it has none.
+func place(f facts, up *node, mount string, own *Registration) *node {
 	if up != nil && up.depth >= maxDepth {
 		short := *up
 		short.up, short.row, short.depth, short.cut = nil, nil, 0, true
 		up = &short
 	}
 	n := &node{facts: f, login: loginOf(f, up), up: up}
+	if up != nil {
+		n.depth = up.depth + 1
+	}
+	if n.placeRegistered(own) {
+		return n
+	}
 	switch f.env.state {
 	case envSet:
 		n.key, n.byEnv = sessionKey{name: f.env.name}, true
@@ -93,15 +104,12 @@ func place(f facts, up *node, mount string) *node {
 			n.key = sessionKey{name: mount}
 		}
 	}
-	if n.up != nil {
-		n.depth = n.up.depth + 1
-	}
 	n.owner = n.commandOwner()
 	return n
 }
 
 // commandOwner is the image that is n's command: the topmost one below the session's root, or n where there is none
-// between. A command registered by a wrapper (wsfs run, wsfs shell) for a process of the chain would come first, here.
+// between. Below a registered process placeRegistered decides instead.
 func (n *node) commandOwner() *node {
 	switch {
 	case n.env.state == envUnknown:
@@ -116,7 +124,7 @@ func (n *node) commandOwner() *node {
 // its own place, and that is still the same line. An image that only copies its parent's, as a shell does for a moment
 // before it starts a program, was none yet.
 func (n *node) continues(before *node) {
-	if before == nil || n.owner != n || before.owner == nil || n.root || before.root || before.key != n.key {
+	if before == nil || before.reg != n.reg || n.owner != n || before.owner == nil || n.root || before.root || before.key != n.key {
 		return
 	}
 	first := before.owner

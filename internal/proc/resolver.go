@@ -15,6 +15,7 @@ type Options struct {
 	Workspace    store.WorkspaceID
 	MountSession string           // the mount's session, "" none
 	Sessions     *Sessions        // shared by the mounts of a workspace; nil: its own
+	Registry     *Registry        // shared by all mounts; nil: nothing is registered
 	Host         string           // completes names of automatic sessions; "": os.Hostname
 	Root         string           // "": /proc
 	Now          func() time.Time // for rows; nil: time.Now

@@ -115,7 +115,9 @@ func (r *Resolver) final(img *image) (store.Attribution, bool) {
 			return store.Attribution{}, false
 		}
 		img.who, img.final = r.rows(n), true
+		img.session = r.sessions.entry(n.key, n.login.comm)
 	}
+	r.burst(img)
 	return img.who, true
 }
 
@@ -136,7 +138,7 @@ func (r *Resolver) attribution(img *image) store.Attribution {
 	n := &node{facts: img.facts}
 	switch {
 	case decided:
-		n = place(n.facts, up, r.o.MountSession)
+		n = place(n.facts, up, r.o.MountSession, r.ownRegistration(n.facts))
 	case n.env.state == envSet:
 		n.key = sessionKey{name: n.env.name} // but where it begins is not known
 	case r.o.MountSession != "":
@@ -162,7 +164,7 @@ func (r *Resolver) decide(img *image, hops int) *node {
 			return nil
 		}
 		before := n
-		n = place(img.facts, up, r.o.MountSession)
+		n = place(img.facts, up, r.o.MountSession, r.ownRegistration(img.facts))
 		n.continues(before)
 		r.past.put(key, n)
 		r.past.bound(maxForgotten)
@@ -197,12 +199,18 @@ func (r *Resolver) above(img *image, hops int) (*node, bool) {
 	return up, up != nil
 }
 
+func (r *Resolver) ownRegistration(f facts) *Registration {
+	return r.o.Registry.find(processKey{f.pid, f.start})
+}
+
 func (r *Resolver) rows(n *node) store.Attribution {
-	return store.Attribution{
-		Session: r.sessions.get(n.key, n.login.comm),
-		Command: r.command(n.owner),
-		Process: r.row(n),
+	who := store.Attribution{Session: r.sessions.get(n.key, n.login.comm), Process: r.row(n)}
+	if n.reg != nil && !n.reg.Each {
+		who.Command = r.registered(n.reg)
+	} else {
+		who.Command = r.command(n.owner)
 	}
+	return who
 }
 
 func (r *Resolver) row(n *node) *store.Process {
@@ -235,6 +243,9 @@ func (r *Resolver) command(n *node) *store.Command {
 	n.command = &store.Command{
 		ID: r.o.IDs.NewCommandID(), Session: s.ID, N: r.sessions.nextCommand(n.key, n.login.comm),
 		Argv: n.argv, Cwd: n.cwd, StartedAt: r.startedAt(n.start),
+	}
+	if n.root {
+		n.command.StartedAt = r.o.Now().UnixNano() // of this burst, not of the shell
 	}
 	return n.command
 }

@@ -3,6 +3,7 @@ package proc
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"wsfs/store"
@@ -37,10 +38,11 @@ type sessionKey struct {
 	start uint64 // of the leader in clock ticks; 0 if the leader was gone before we saw it
 }
 
-// session is a row and what changes with it. Guarded by Sessions.mu.
+// session is a row and what changes with it. Guarded by Sessions.mu but for last.
 type session struct {
 	row      *store.Session
-	commands int // numbers given out
+	commands int                           // numbers given out
+	last     atomic.Pointer[store.Command] // who asked last
 }
 
 // NewSessions makes an empty table. host completes the names of automatic sessions; nil now means time.Now.
@@ -56,7 +58,7 @@ func NewSessions(ids IDs, workspace store.WorkspaceID, host string, now func() t
 func (s *Sessions) Adopt(row *store.Session, commands int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.known.put(sessionKey{name: row.Name}, &session{row, commands})
+	s.known.put(sessionKey{name: row.Name}, &session{row: row, commands: commands})
 	s.known.bound(maxSessions)
 }
 
@@ -69,6 +71,16 @@ func (s *Sessions) get(key sessionKey, comm string) *store.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lookup(key, comm).row
+}
+
+// entry is get with what changes.
+func (s *Sessions) entry(key sessionKey, comm string) *session {
+	if key == (sessionKey{}) {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lookup(key, comm)
 }
 
 // nextCommand counts a command of the session.

@@ -191,25 +191,25 @@ func TestPlace(t *testing.T) {
 	absent := environ{state: envAbsent}
 
 	// A parent that we may not read hides what is above it.
-	a := place(mk(1, 1, environ{envSet, "a"}), nil, "")
-	sudo := place(mk(2, 1, environ{state: envDenied}), a, "")
-	tool := place(mk(3, 1, absent), sudo, "")
+	a := place(mk(1, 1, environ{envSet, "a"}), nil, "", nil)
+	sudo := place(mk(2, 1, environ{state: envDenied}), a, "", nil)
+	tool := place(mk(3, 1, absent), sudo, "", nil)
 	if sudo.byEnv || sudo.key.sid != 1 || tool.key != sudo.key || tool.owner != sudo || !tool.inner || sudo.inner {
 		t.Errorf("sudo %+v, its child %+v: want the login session from sudo down", sudo, tool)
 	}
-	if m := place(mk(2, 1, environ{state: envDenied}), a, "mount"); m.key.name != "mount" {
+	if m := place(mk(2, 1, environ{state: envDenied}), a, "mount", nil); m.key.name != "mount" {
 		t.Errorf("with a mount session: %+v", m.key)
 	}
 	// Not read at all: the mount's session or none, and no command.
 	for _, mount := range []string{"", "mount"} {
-		if n := place(mk(2, 1, environ{}), a, mount); n.key != (sessionKey{name: mount}) || n.inner || n.root || n.owner != nil {
+		if n := place(mk(2, 1, environ{}), a, mount, nil); n.key != (sessionKey{name: mount}) || n.inner || n.root || n.owner != nil {
 			t.Errorf("unknown environment, mount session %q: %+v", mount, n)
 		}
 	}
 	// Leaders outside our namespace all have number 0: the topmost process that we see stands for its own.
-	top := place(mk(1, 0, absent), nil, "")
-	sub := place(mk(2, 0, absent), top, "")
-	own := place(mk(3, 3, absent), sub, "")
+	top := place(mk(1, 0, absent), nil, "", nil)
+	sub := place(mk(2, 0, absent), top, "", nil)
+	own := place(mk(3, 3, absent), sub, "", nil)
 	if top.key.sid != 1 || !top.root || sub.key != top.key || !sub.inner || own.key.sid != 3 || !own.root {
 		t.Errorf("foreign leader: %+v, %+v, %+v", top, sub, own)
 	}
@@ -222,10 +222,10 @@ func TestChainIsBounded(t *testing.T) {
 	r := newResolver(t, Options{})
 	root := f(1)
 	root.env = environ{envSet, "a"}
-	n := place(root, nil, "")
+	n := place(root, nil, "", nil)
 	var command *store.Command
 	for pid := 2; pid < 1000; pid++ {
-		n = place(f(pid), n, "")
+		n = place(f(pid), n, "", nil)
 		who := r.rows(n)
 		if pid == 2 {
 			command = who.Command
