@@ -16,6 +16,9 @@ type change struct {
 	nodes []*node       // nodes[i] gets op.Versions[i]
 	index map[*node]int // of nodes, once there are many
 	now   int64
+	// tell is set if the change is none of a program's own: files that are open keep the bytes they have, and kernels are
+	// told by what it collects.
+	tell *teller
 }
 
 func (f *FS) begin(c *Call, kind store.OpKind, who store.Attribution) *change {
@@ -127,7 +130,9 @@ func (ch *change) commit() (store.Slot, error) {
 	for i := range op.Names {
 		f.applyName(&op.Names[i], slot)
 	}
-	f.announce(ch)
+	if ch.tell == nil {
+		f.announce(ch)
+	}
 	return slot, nil
 }
 
@@ -136,6 +141,10 @@ func (ch *change) applyVersions(slot store.Slot) {
 	f := ch.f
 	for i, n := range ch.nodes {
 		v := ch.op.Versions[i]
+		if ch.tell != nil && n.isReg() && n.opens > 0 && f.nodes[n.ino] == n && (v.Content != n.v.Content || v.Size != n.v.Size) {
+			n = n.successor()
+			ch.nodes[i] = n
+		}
 		if n.dirtySince != 0 && n.file != nil {
 			v.Size, v.Holes, v.Content = n.v.Size, n.v.Holes, n.v.Content
 		}
@@ -143,9 +152,7 @@ func (ch *change) applyVersions(slot store.Slot) {
 		if n.isDir() {
 			delete(f.dirTimes, n)
 		}
-		if v.Nlink == 0 {
-			n.gone = true
-		}
+		n.gone = v.Nlink == 0
 		if f.nodes[v.Ino] != n && !n.stale {
 			f.adopt(n)
 		}

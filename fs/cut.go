@@ -30,6 +30,10 @@ type draft struct {
 // version would survive the end of this process. fl.mu is held. A file without names makes none.
 func (f *FS) cut(c *Call, n *node, fl *file, by *Handle) error {
 	f.mu.Lock()
+	if n.stale {
+		f.mu.Unlock()
+		return f.cutStale(c, n, fl)
+	}
 	if n.dirtySince == 0 || n.gone {
 		f.mu.Unlock()
 		return nil
@@ -44,10 +48,7 @@ func (f *FS) cut(c *Call, n *node, fl *file, by *Handle) error {
 		if parts, err = fl.stage(f, c); err != nil {
 			return fmt.Errorf("make a version of %q: %w", f.label(n), err)
 		}
-		content = blob.Content{}
-		if len(parts) > 0 {
-			content = parts[len(parts)-1].Content
-		}
+		content = contentOf(parts)
 		if holes, err = fl.countHoles(f, content); err != nil {
 			f.blobs.Applied(parts)
 			return fmt.Errorf("make a version of %q: %w", f.label(n), err)
@@ -166,7 +167,7 @@ func (z zeroTail) ReadAt(p []byte, off int64) (int, error) { return len(p), read
 func (f *FS) settle(c *Call, id store.Ino) error {
 	f.mu.Lock()
 	n, fl := f.known(id), (*file)(nil)
-	if n != nil && n.dirtySince != 0 && !n.gone {
+	if n != nil && n.dirtySince != 0 && (!n.gone || n.stale) {
 		fl = n.file
 	}
 	f.mu.Unlock()

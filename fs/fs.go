@@ -73,6 +73,7 @@ type FS struct {
 	byID     map[store.Ino]*node // guarded by mu; nodes whose id is no inode number of the tree, by id
 	aliases  store.Ino           // guarded by mu; how many ids were made
 	seq      store.Seq           // guarded by mu; highest used
+	moves    int                 // guarded by mu; how often the workspace has moved: what was read before is of another state
 	loads    int                 // guarded by mu; directory loads in flight: nothing is evicted meanwhile
 	dirty    map[*node]struct{}  // guarded by mu; files with bytes or a creation that no version has
 	dirTimes map[*node]struct{}  // guarded by mu; directories whose times no version has

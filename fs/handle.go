@@ -328,7 +328,7 @@ func (h *Handle) Flush(c *Call, owner uint64) error {
 		return nil
 	}
 	f.mu.Lock()
-	dirty := n.dirtySince != 0 && !n.gone && (n.fresh || !fl.changed || fl.written)
+	dirty := n.dirtySince != 0 && (!n.gone || n.stale) && (n.fresh || !fl.changed || fl.written)
 	f.mu.Unlock()
 	if !dirty {
 		return nil

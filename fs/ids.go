@@ -85,3 +85,10 @@ func (f *FS) live(c *Call, n *node) *node {
 	}
 	return now
 }
+
+// successor is a new node for what n's inode becomes while handles keep n as it is.
+func (n *node) successor() *node {
+	s := newNode(n.v)
+	s.parent, s.name, s.replaced = n.parent, n.name, n.replaced
+	return s
+}

@@ -83,13 +83,16 @@ func (f *FS) inode(c *Call, ino store.Ino) (*node, error) {
 	if n := f.nodes[ino]; n != nil {
 		return n, nil
 	}
-	view := f.view
+	view, moves := f.view, f.moves
 	f.loads++
 	f.mu.Unlock()
 	c.yield()
 	v, err := view.Version(context.Background(), ino)
 	f.mu.Lock()
 	f.loads--
+	if moves != f.moves {
+		return f.inode(c, ino)
+	}
 	if n := f.nodes[ino]; n != nil {
 		return n, nil
 	}
@@ -97,6 +100,7 @@ func (f *FS) inode(c *Call, ino store.Ino) (*node, error) {
 		return nil, fmt.Errorf("inode %d: %w", ino, err)
 	}
 	n := newNode(*v)
+	n.gone = v.Nlink == 0
 	f.adopt(n)
 	return n, nil
 }
@@ -132,7 +136,7 @@ func (f *FS) directory(c *Call, id store.Ino) (*node, error) {
 // load reads a whole directory, names and attributes. Nothing can change it meanwhile: a change needs it loaded.
 func (f *FS) load(c *Call, n *node) error {
 	n.loading = make(chan struct{})
-	view, ino := f.view, n.v.Ino
+	view, moves, ino := f.view, f.moves, n.v.Ino
 	f.loads++
 	f.mu.Unlock()
 	c.yield()
@@ -147,6 +151,9 @@ func (f *FS) load(c *Call, n *node) error {
 	f.loads--
 	close(n.loading)
 	n.loading = nil
+	if moves != f.moves {
+		return nil // of another state: the caller looks again
+	}
 	if err != nil {
 		f.log.Error("load a directory", "inode", ino, "error", err)
 		return fmt.Errorf("load directory %d: %w", ino, err)
