@@ -27,6 +27,17 @@ func (a *applier) attribution(ctx context.Context, op *Op) error {
 			ON CONFLICT DO NOTHING`, int64(r.ID), r.Name, int64(r.Workspace), r.Agent, r.StartedAt); err != nil {
 			return err
 		}
+		if r.Parent == nil && r.Meta == "" && r.Home == 0 {
+			continue
+		}
+		parent := int64(0)
+		if r.Parent != nil {
+			parent = int64(r.Parent.ID)
+		}
+		if _, err := a.w.exec(ctx, `INSERT INTO session_origin (session_id, parent_id, meta, home_workspace_id) VALUES (?, ?, ?, ?)
+			ON CONFLICT DO NOTHING`, int64(r.ID), parent, r.Meta, int64(r.Home)); err != nil {
+			return err
+		}
 	}
 	for _, r := range op.fresh.processes {
 		parent := int64(0)
@@ -38,11 +49,33 @@ func (a *applier) attribution(ctx context.Context, op *Op) error {
 			int64(r.StartTicks), []byte(r.Comm), []byte(r.Argv), []byte(r.Cwd), int64(r.UID)); err != nil {
 			return err
 		}
+		if !r.Unread {
+			continue
+		}
+		if _, err := a.w.exec(ctx, `INSERT INTO process_unread (process_id) VALUES (?) ON CONFLICT DO NOTHING`, int64(r.ID)); err != nil {
+			return err
+		}
 	}
 	for _, r := range op.fresh.commands {
 		if _, err := a.w.exec(ctx, `INSERT INTO command (id, session_id, n, argv, cwd, timeline_id, seq_before, seq_after, state,
 			started_at) VALUES (?, ?, ?, ?, ?, 0, 0, 0, 0, ?) ON CONFLICT DO NOTHING`, int64(r.ID), int64(r.Session), int64(r.N),
 			[]byte(r.Argv), []byte(r.Cwd), r.StartedAt); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ended brings the rows of commands that have ended up to date; those that changed nothing have none.
+func (a *applier) ended(ctx context.Context, op *Op) error {
+	for i := range op.Ended {
+		e := &op.Ended[i]
+		var exit any
+		if e.Exit >= 0 {
+			exit = int64(e.Exit)
+		}
+		if _, err := a.w.exec(ctx, `UPDATE command SET state = ?, exit = ?, ended_at = ? WHERE id = ?`,
+			int64(e.State), exit, e.At, int64(e.Command)); err != nil {
 			return err
 		}
 	}

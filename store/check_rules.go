@@ -79,7 +79,7 @@ func queryRules() []queryRule {
 				UNION ALL SELECT 'workspace', name, base_timeline_id, base_seq FROM workspace
 			) u JOIN timeline t ON t.id = u.timeline_id WHERE t.parent_id <> 0 AND u.seq <= t.parent_seq`},
 		{19, "a pin at seq %d of timeline %d has the unknown kind %s or does not say what it is for, %s", `
-			SELECT seq, timeline_id, kind, ref FROM pin WHERE kind NOT IN ('mount', 'temporary') OR ref = ''`},
+			SELECT seq, timeline_id, kind, ref FROM pin WHERE kind NOT IN ('mount', 'temporary', 'applied', 'session') OR ref = ''`},
 		{27, "version %d of inode %d comes from version %d, which does not exist or is of inode %d", `
 			SELECT v.version_id, v.ino, v.parent_version_id, COALESCE(p.ino, 0) FROM file_version v
 			LEFT JOIN file_version p ON p.version_id = v.parent_version_id
@@ -124,6 +124,11 @@ func queryRules() []queryRule {
 			SELECT c.seq, c.timeline_id, m.seq_before, m.seq_after, m.id FROM change c
 			JOIN command m ON m.id = c.command_id AND m.timeline_id = c.timeline_id
 			WHERE c.seq <= m.seq_before OR c.seq > m.seq_after`},
+		{47, "session %d comes from session %d or process %d has no row, which cannot be", `
+			SELECT o.session_id, o.parent_id, 0 FROM session_origin o LEFT JOIN session s ON s.id = o.session_id
+				LEFT JOIN session p ON p.id = o.parent_id
+				WHERE s.id IS NULL OR o.parent_id <> 0 AND (p.id IS NULL OR p.id = s.id)
+			UNION ALL SELECT 0, 0, u.process_id FROM process_unread u LEFT JOIN process p ON p.id = u.process_id WHERE p.id IS NULL`},
 		{46, "change %d of timeline %d is no undo but takes back something, or it takes back changes %d to %d of timeline %d or line %d of a reflog, which cannot be", `
 			SELECT u.seq, u.timeline_id, u.from_seq, u.to_seq, u.from_timeline_id, u.ref_n FROM undone u
 			LEFT JOIN change c ON c.timeline_id = u.timeline_id AND c.seq = u.seq

@@ -87,6 +87,8 @@ func breakages() []breakage {
 		{46, "undo by a write", []string{`INSERT INTO undone SELECT timeline_id, seq, 0, 0, timeline_id, seq, seq, 0, 0 FROM change WHERE kind = 2 LIMIT 1`}},
 		{46, "undo without a change", []string{`INSERT INTO undone VALUES (1, 999999, 0, 0, 1, 1, 1, 0, 0)`}},
 		{46, "undo backwards", []string{`UPDATE undone SET from_seq = to_seq + 1`}},
+		{47, "parent session gone", []string{`UPDATE session_origin SET parent_id = 999 WHERE parent_id <> 0`}},
+		{47, "note of no process", []string{`INSERT INTO process_unread VALUES (9999999)`}},
 		{45, "number given out again", []string{`UPDATE counter SET next = 3`}},
 	}
 }

@@ -18,6 +18,8 @@ const (
 	opTags
 	opPins
 	opUndoes
+	opMore // more of the rows of opFresh
+	opEnded
 	opFlags = iota // how many
 )
 
@@ -41,6 +43,12 @@ func appendOp(b []byte, op *Op, fresh *attributionRows) []byte {
 	}
 	if len(op.Undoes) > 0 {
 		flags |= opUndoes
+	}
+	if fresh.more() {
+		flags |= opMore
+	}
+	if len(op.Ended) > 0 {
+		flags |= opEnded
 	}
 	b = append(b, opFormat, byte(op.Kind))
 	b = putUint(b, flags)
@@ -104,6 +112,12 @@ func appendOp(b []byte, op *Op, fresh *attributionRows) []byte {
 	if len(op.Undoes) > 0 {
 		b = appendUndoes(b, op.Undoes)
 	}
+	if flags&opMore != 0 {
+		b = appendMore(b, fresh)
+	}
+	if len(op.Ended) > 0 {
+		b = appendEnded(b, op.Ended)
+	}
 	return b
 }
 
@@ -162,6 +176,12 @@ func decodeOp(data []byte, known *knownRows) (*Op, error) {
 	}
 	if flags&opUndoes != 0 {
 		op.Undoes = list(d, "undone", 6, decodeUndone)
+	}
+	if flags&opMore != 0 {
+		decodeMore(d, op.fresh, known)
+	}
+	if flags&opEnded != 0 {
+		op.Ended = list(d, "ended", 4, decodeEnded)
 	}
 	if d.err == nil && len(d.b) != 0 {
 		d.fail("%d bytes too many", len(d.b))

@@ -1,5 +1,7 @@
 package store
 
+import "slices"
+
 // Attribution rows travel with the first op of a journal that names them; later ops name them by id alone.
 
 // emitted remembers which rows the current journal has already.
@@ -19,11 +21,13 @@ func (e *emitted) missing(w Attribution) *attributionRows {
 		return nil
 	}
 	var r attributionRows
-	if s := w.Session; s != nil {
-		if _, ok := e.sessions[s.ID]; !ok {
-			r.sessions = append(r.sessions, s)
+	for s := w.Session; s != nil; s = s.Parent {
+		if _, ok := e.sessions[s.ID]; ok {
+			break // its parents came with it
 		}
+		r.sessions = append(r.sessions, s)
 	}
+	slices.Reverse(r.sessions)
 	for p := w.Process; p != nil; p = p.Parent {
 		if _, ok := e.processes[p.ID]; ok {
 			break // its parents came with it

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -132,12 +133,20 @@ func (m opMaker) op() *Op {
 			Partial: m.r.IntN(2) == 0,
 		})
 	}
+	for range m.r.IntN(3) {
+		op.Ended = append(op.Ended, CommandEnd{
+			Command: CommandID(m.int()), State: CommandState(m.r.IntN(4)), Exit: m.r.IntN(257) - 1, At: m.int(),
+		})
+	}
 	return op
 }
 
 func (m opMaker) who() Attribution {
 	s := &Session{ID: SessionID(m.r.Int64N(50) + 1), Name: m.str(9), Workspace: 3, Agent: m.str(9), StartedAt: m.int()}
-	p := &Process{ID: ProcessID(m.r.Int64N(1000) + 1), Session: s.ID, PID: int(m.int()), StartTicks: uint64(m.int()), Comm: m.str(15), Argv: m.str(100), Cwd: m.str(40), UID: m.uint32()}
+	for range m.r.IntN(3) {
+		s = &Session{ID: s.ID + 1000, Name: m.str(9), StartedAt: m.int(), Parent: s, Meta: m.str(30), Home: WorkspaceID(m.r.IntN(3))}
+	}
+	p := &Process{ID: ProcessID(m.r.Int64N(1000) + 1), Session: s.ID, PID: int(m.int()), StartTicks: uint64(m.int()), Comm: m.str(15), Argv: m.str(100), Cwd: m.str(40), UID: m.uint32(), Unread: m.r.IntN(3) == 0}
 	for range m.r.IntN(3) {
 		c := *p
 		c.ID += 1000
@@ -178,7 +187,9 @@ func TestAttributionRoundTrip(t *testing.T) {
 	whos := make([]Attribution, 20)
 	for i := range whos {
 		whos[i] = m.who()
-		whos[i].Session.ID = SessionID(i + 1)
+		for s, n := whos[i].Session, 1; s != nil; s, n = s.Parent, n+1 {
+			s.ID = SessionID(10*i + n)
+		}
 		whos[i].Command.ID = CommandID(i + 1)
 		for p, n := whos[i].Process, 1; p != nil; p, n = p.Parent, n+1 {
 			p.ID = ProcessID(10*i + n)
@@ -210,6 +221,9 @@ func TestAttributionRoundTrip(t *testing.T) {
 		for _, s := range fresh.sessions {
 			if seen[s.ID] {
 				t.Fatalf("session %d written twice", s.ID)
+			}
+			if s.Parent != nil && !seen[s.Parent.ID] {
+				t.Fatalf("session %d comes before its parent", s.ID)
 			}
 			seen[s.ID] = true
 		}
@@ -288,7 +302,7 @@ func TestMarksGolden(t *testing.T) {
 		t.Errorf("op changed on its way\nfrom %+v\nto   %+v", op, got)
 	}
 	enc := appendOp(nil, op, nil)
-	enc[2] = 1 << opFlags
+	enc = slices.Replace(enc, 2, 3, putUint(nil, 1<<opFlags)...)
 	if _, err := decodeOp(enc, nil); err == nil || !strings.Contains(err.Error(), "unknown flags") {
 		t.Errorf("a flag of tomorrow: %v", err)
 	}

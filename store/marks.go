@@ -21,6 +21,11 @@ const (
 	PinMount = "mount"
 	// PinTemporary is the base of a workspace that lives as long as its mount. Ref is the workspace's id.
 	PinTemporary = "temporary"
+	// PinApplied is a state that was equal to a host directory: it was read from there, or written there. Ref says where,
+	// when and by whom, as JSON.
+	PinApplied = "applied"
+	// PinSession is the base of a fork that a session works in. Ref is the workspace's id, a blank, and the session's name.
+	PinSession = "session"
 )
 
 // Pin keeps a point for as long as something uses it. All but Expires are its identity.

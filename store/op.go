@@ -48,6 +48,7 @@ type Op struct {
 	Tags     []TagChange
 	Pins     []PinChange
 	Undoes   []Undone // what it takes back
+	Ended    []CommandEnd
 	// fresh holds the attribution rows that this op is the first of its journal to name: the ones to insert with it
 	// (OR IGNORE: an earlier journal may have had them). Append and the journal's decoder set it.
 	fresh *attributionRows
@@ -94,8 +95,11 @@ type Session struct {
 	ID        SessionID
 	Name      string
 	Workspace WorkspaceID
-	Agent     string // what kind of writer, "" if unknown
-	StartedAt int64  // ns
+	Agent     string      // what kind of writer, "" if unknown
+	StartedAt int64       // ns
+	Parent    *Session    // who started it, nil if nobody or unknown
+	Meta      string      // what it was started with: a JSON object of strings, "" none
+	Home      WorkspaceID // the workspace it works on, if that is another one than Workspace; else 0
 }
 
 // Process is one image (one exec) of one process that changed something, or an ancestor of one.
@@ -109,7 +113,26 @@ type Process struct {
 	Argv       string // arguments joined by NUL as in /proc/PID/cmdline, at most 4 KiB; "" unknown
 	Cwd        string
 	UID        uint32
+	Unread     bool // its environment could not be read: the session is that of the mount, or none
 }
+
+// CommandEnd says that a command has ended. It goes to the command's row, if it has one.
+type CommandEnd struct {
+	Command CommandID
+	State   CommandState
+	Exit    int   // -1 if unknown; 128+n for signal n
+	At      int64 // ns
+}
+
+// CommandState says how a command stands. The values are part of the format.
+type CommandState uint8
+
+const (
+	CommandUnknown CommandState = iota // it runs, or nobody saw its end
+	CommandExited
+	CommandKilled // by a signal
+	CommandLost   // it ended, and who watched it did before
+)
 
 // Command is one shell-level command of a session.
 type Command struct {

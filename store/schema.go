@@ -67,6 +67,10 @@ func schemaTables() []table {
 		// of the workspace's pointer in line ref_n of its reflog
 		{name: "undone", since: 2, key: "timeline_id, seq, n", cols: `timeline_id INT, seq INT, n INT, command_id INT,
 			from_timeline_id INT, from_seq INT, to_seq INT, ref_n INT, partial INT`},
+		// who started a session and with what; home_workspace_id: what it works on, if not the workspace of its row
+		{name: "session_origin", since: 2, cols: `session_id INT PRIMARY KEY, parent_id INT, meta TEXT, home_workspace_id INT`},
+		// processes whose environment could not be read
+		{name: "process_unread", since: 2, cols: `process_id INT PRIMARY KEY`},
 	}
 }
 

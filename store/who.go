@@ -12,7 +12,8 @@ type CommandRow struct {
 	SeqBefore Seq        // the state just before its first change
 	SeqAfter  Seq        // the state just after its last change so far
 	EndedAt   int64      // ns, 0 if unknown
-	Exit      int        // -1 if unknown
+	State     CommandState
+	Exit      int // -1 if unknown; 128+n for signal n
 }
 
 // who finds sessions, commands and processes, each once. It is for one caller.
@@ -36,16 +37,32 @@ func (w *who) session(ctx context.Context, id SessionID) (*Session, error) {
 		return r, nil
 	}
 	var r *Session
-	_, err := scanAll(ctx, w.q, 5, `SELECT id, name, workspace_id, agent, started_at FROM session WHERE id = ?`, []any{int64(id)},
+	var parent SessionID
+	_, err := scanAll(ctx, w.q, sessionColCount, `SELECT `+sessionCols+` FROM session s `+sessionJoin+` WHERE s.id = ?`, []any{int64(id)},
 		func(c *cells) error {
-			r = &Session{
-				ID: SessionID(c.int(0)), Name: c.string(1), Workspace: WorkspaceID(c.int(2)), Agent: c.string(3),
-				StartedAt: c.int(4),
-			}
+			r, parent = c.session()
 			return nil
 		})
-	w.sessions[id] = r
+	w.sessions[id] = r // before its parent: damage may have made a circle
+	if err == nil && r != nil && parent != 0 {
+		r.Parent, err = w.session(ctx, parent)
+	}
 	return r, err
+}
+
+// sessionCols are the columns of a session, read with sessionJoin.
+const (
+	sessionCols = `s.id, s.name, s.workspace_id, s.agent, s.started_at, COALESCE(o.parent_id, 0), COALESCE(o.meta, ''),
+		COALESCE(o.home_workspace_id, 0)`
+	sessionColCount = 8
+	sessionJoin     = `LEFT JOIN session_origin o ON o.session_id = s.id`
+)
+
+func (c *cells) session() (s *Session, parent SessionID) {
+	return &Session{
+		ID: SessionID(c.int(0)), Name: c.string(1), Workspace: WorkspaceID(c.int(2)), Agent: c.string(3), StartedAt: c.int(4),
+		Meta: c.string(6), Home: WorkspaceID(c.int(7)),
+	}, SessionID(c.int(5))
 }
 
 func (w *who) command(ctx context.Context, id CommandID) (*CommandRow, error) {
@@ -53,18 +70,8 @@ func (w *who) command(ctx context.Context, id CommandID) (*CommandRow, error) {
 		return r, nil
 	}
 	var r *CommandRow
-	_, err := scanAll(ctx, w.q, 11, `SELECT id, session_id, n, argv, cwd, started_at, timeline_id, seq_before, seq_after, ended_at,
-		exit FROM command WHERE id = ?`, []any{int64(id)}, func(c *cells) error {
-		r = &CommandRow{
-			Command: Command{
-				ID: CommandID(c.int(0)), Session: SessionID(c.int(1)), N: int(c.int(2)), Argv: c.string(3), Cwd: c.string(4),
-				StartedAt: c.int(5),
-			},
-			Timeline: TimelineID(c.int(6)), SeqBefore: Seq(c.int(7)), SeqAfter: Seq(c.int(8)), EndedAt: c.int(9), Exit: -1,
-		}
-		if !c.null(10) {
-			r.Exit = int(c.int(10))
-		}
+	_, err := scanAll(ctx, w.q, commandColCount, `SELECT `+commandCols+` FROM command c WHERE c.id = ?`, []any{int64(id)}, func(c *cells) error {
+		r = c.command()
 		return nil
 	})
 	w.commands[id] = r
@@ -87,12 +94,13 @@ func (w *who) processAt(ctx context.Context, id ProcessID, depth int) (*Process,
 	}
 	var r *Process
 	var parent ProcessID
-	_, err := scanAll(ctx, w.q, 9, `SELECT id, session_id, parent_id, pid, start_ticks, comm, argv, cwd, uid FROM process
-		WHERE id = ?`, []any{int64(id)}, func(c *cells) error {
+	_, err := scanAll(ctx, w.q, 10, `SELECT p.id, p.session_id, p.parent_id, p.pid, p.start_ticks, p.comm, p.argv, p.cwd, p.uid,
+		COALESCE(u.process_id, 0) FROM process p LEFT JOIN process_unread u ON u.process_id = p.id WHERE p.id = ?`, []any{int64(id)}, func(c *cells) error {
 		parent = ProcessID(c.int(2))
 		r = &Process{
 			ID: ProcessID(c.int(0)), Session: SessionID(c.int(1)), PID: int(c.int(3)), StartTicks: uint64(c.int(4)),
 			Comm: c.string(5), Argv: c.string(6), Cwd: c.string(7), UID: uint32(c.int(8)),
+			Unread: c.int(9) != 0,
 		}
 		return nil
 	})

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,7 +30,10 @@ func TestSchema1(t *testing.T) {
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
-	pragma(t, db, "DROP TABLE undone")
+	newer := []string{"undone", "session_origin", "process_unread"}
+	for _, name := range newer {
+		pragma(t, db, "DROP TABLE "+name)
+	}
 	pragma(t, db, "PRAGMA user_version = 1")
 	if st, err := store.Open(ctx, dir, sqlite.Driver(), store.Options{ReadOnly: true}); err == nil || !strings.Contains(err.Error(), "for writing") {
 		t.Errorf("read an old store: %v, %v; want an error that says what to do", st, err)
@@ -40,7 +44,7 @@ func TestSchema1(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, n := range before.Rows {
-		if name != "undone" && name != "counter" && name != "journal" && after.Rows[name] != n {
+		if !slices.Contains(newer, name) && name != "counter" && name != "journal" && after.Rows[name] != n {
 			t.Errorf("table %s had %d rows, now %d", name, n, after.Rows[name])
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"syscall"
 	"testing"
@@ -102,7 +103,7 @@ func (w *world) compareLog(what string, q store.ChangeQuery, ops []*store.Op, wa
 }
 
 func sameWho(row *store.ChangeRow, op *store.Op) error {
-	if (row.Session == nil) != (op.Who.Session == nil) || row.Session != nil && *row.Session != *op.Who.Session {
+	if (row.Session == nil) != (op.Who.Session == nil) || row.Session != nil && !reflect.DeepEqual(row.Session, op.Who.Session) {
 		return fmt.Errorf("session %+v, want %+v", row.Session, op.Who.Session)
 	}
 	if (row.Command == nil) != (op.Who.Command == nil) || row.Command != nil && *row.Command != *op.Who.Command {
@@ -186,7 +187,7 @@ func testChanges(t *testing.T, drv store.Driver) {
 	if _, err := st.VersionByID(t.Context(), 1<<60); !errors.Is(err, syscall.ENOENT) {
 		t.Errorf("a version that never was: %v, want ENOENT", err)
 	}
-	if s, err := st.SessionByID(t.Context(), w.commands[0].Session.ID); err != nil || *s != *w.commands[0].Session {
+	if s, err := st.SessionByID(t.Context(), w.commands[0].Session.ID); err != nil || !reflect.DeepEqual(s, w.commands[0].Session) {
 		t.Errorf("session %+v, %v", s, err)
 	}
 }

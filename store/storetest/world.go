@@ -46,11 +46,15 @@ func newWorld(t *testing.T, st *store.Store, seed uint64, group int) *world {
 		parents: make(map[store.TimelineID]point), pinned: make(map[store.TimelineID]store.Seq),
 		bytes: make(map[blob.Ref][]byte),
 	}
+	var parent *store.Session
 	for i := range 3 {
-		s := &store.Session{ID: st.NewSessionID(), Name: fmt.Sprint("session", i), Agent: "test", StartedAt: w.clock}
+		s := &store.Session{ID: st.NewSessionID(), Name: fmt.Sprint("session", i), Agent: "test", StartedAt: w.clock, Parent: parent}
+		if parent = s; i > 0 {
+			s.Meta = `{"human":"x"}`
+		}
 		root := &store.Process{ID: st.NewProcessID(), Session: s.ID, PID: 10 + i, StartTicks: 7, Comm: "bash", Argv: "bash\x00-l"}
 		for n := range 4 {
-			p := &store.Process{ID: st.NewProcessID(), Session: s.ID, Parent: root, PID: 100 + n, StartTicks: 9, Comm: "cp\xff", Cwd: "/w"}
+			p := &store.Process{ID: st.NewProcessID(), Session: s.ID, Parent: root, PID: 100 + n, StartTicks: 9, Comm: "cp\xff", Cwd: "/w", Unread: n == 0}
 			c := &store.Command{ID: st.NewCommandID(), Session: s.ID, N: n + 1, Argv: "cp\x00a\x00b", Cwd: "/w", StartedAt: w.clock}
 			w.commands = append(w.commands, store.Attribution{Session: s, Command: c, Process: p})
 		}
