@@ -25,6 +25,8 @@ type Mount struct {
 	log       *slog.Logger
 	transport transport
 	notifier  *notifier
+	fs        *fs.FS  // nil in tests of the transport alone
+	echoes    *echoFS // as fs
 	onEnd     func()
 
 	done chan struct{}
@@ -41,7 +43,9 @@ func New(ctx context.Context, f *fs.FS, point string, o Options) (*Mount, error)
 		o.Name = f.Workspace().Name
 	}
 	raw := newRaw(f, &o)
-	m, err := mountRaw(ctx, raw, point, o, func(m *Mount) {
+	echoes := newEchoFS(raw)
+	m, err := mountRaw(ctx, echoes, point, o, func(m *Mount) {
+		m.fs, m.echoes = f, echoes
 		raw.transport = m.transport
 		raw.origin = f.Observe(m)
 		m.onEnd = func() {

@@ -68,6 +68,12 @@ func (n *notifier) inode(ino store.Ino) error {
 	return n.send(-gofuse.NOTIFY_INVAL_INODE, bytesOf(&m), "")
 }
 
+// attributes drops the attributes of an inode and keeps its pages.
+func (n *notifier) attributes(ino store.Ino) error {
+	m := gofuse.NotifyInvalInodeOut{Ino: nodeID(ino), Off: -1}
+	return n.send(-gofuse.NOTIFY_INVAL_INODE, bytesOf(&m), "")
+}
+
 // entry drops one name of a directory, present or absent.
 func (n *notifier) entry(parent store.Ino, name string) error {
 	m := gofuse.NotifyInvalEntryOut{Parent: nodeID(parent), NameLen: uint32(len(name))}

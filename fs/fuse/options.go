@@ -37,7 +37,12 @@ type Options struct {
 
 	// Resolver attributes a caller to a session, a command and a process; nil leaves that unknown.
 	Resolver Resolver
-	Log      *slog.Logger
+	// EchoHelper is the program, with its arguments, that calls RunEchoHelper on its standard input and output: by it
+	// watchers (inotify) hear of what an undo or a rollback changed. Without one they hear nothing.
+	EchoHelper []string
+	// NoEcho tells the kernel only.
+	NoEcho bool
+	Log    *slog.Logger
 	// DevFuse and Fusermount are paths for tests and unusual systems; "" means /dev/fuse and a search of the usual places.
 	DevFuse, Fusermount string
 }

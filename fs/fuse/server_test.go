@@ -28,7 +28,10 @@ import (
 // The tests of mounts run the server in a child process: a process that uses a mount it serves itself can wait for
 // itself, and a stuck server must not take the test with it.
 
-const serveEnv = "WSFS_TEST_SERVE"
+const (
+	serveEnv      = "WSFS_TEST_SERVE"
+	echoHelperArg = "echo-helper"
+)
 
 type serveConfig struct {
 	Point   string
@@ -44,6 +47,13 @@ type serveConfig struct {
 }
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == echoHelperArg {
+		if err := RunEchoHelper(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if cfg := os.Getenv(serveEnv); cfg != "" {
 		if err := serveChild(cfg); err != nil {
 			fmt.Fprintln(os.Stderr, "server:", err)
