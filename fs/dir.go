@@ -168,6 +168,7 @@ func (d *Dir) read(c *Call, off uint64, fn func(e DirEntry, a *Attr) bool, looku
 			if child == nil {
 				break // evicted: loading it releases the lock, so find the place again
 			}
+			child.found(d.n, e.name)
 			a := child.attr()
 			if !fn(out, &a) {
 				return nil

@@ -53,11 +53,19 @@ func (f *FS) child(c *Call, parent store.Ino, name string) (*node, error) {
 			return nil, nameErr("lookup", name, syscall.ENOENT)
 		}
 		if n := f.nodes[e.ino]; n != nil {
+			n.found(p, name)
 			return n, nil
 		}
 		if _, err := f.inode(c, e.ino); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// found notes where an inode is that was loaded by its number alone.
+func (n *node) found(p *node, name string) {
+	if n.name == "" && !n.gone && n.ino != store.RootIno {
+		n.parent, n.name = p.ino, name
 	}
 }
 

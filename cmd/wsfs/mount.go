@@ -59,7 +59,7 @@ func (a *app) mountCmd() *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVar(&req.ReadOnly, "read-only", false, "nobody may change anything through this mount")
 	f.StringVar(&req.Session, "session", "", "session of processes that have no WSFS_SESSION of their own")
-	f.StringSliceVarP(&options, "options", "o", nil, "mount options: allow_other, ro, rw, suid, dev, exec, noexec, nonempty")
+	f.StringSliceVarP(&options, "options", "o", nil, "mount options: allow_other, ro, rw, suid, dev, exec, noexec, nonempty, echo, noecho")
 	f.BoolVar(&foreground, "foreground", false, "serve in this process, until it is interrupted or the mount is gone")
 	f.BoolVar(&create, "create", false, "make an empty workspace if there is none of that name")
 	f.BoolVar(&req.Temporary, "ephemeral-fork", false, "mount a fork of it, which is dropped when it is unmounted")
@@ -115,10 +115,14 @@ func mountOptions(req *daemon.MountRequest, options []string) error {
 			req.NoExec = false
 		case "nonempty":
 			req.NonEmpty = true
+		case "noecho":
+			req.NoEcho = true
+		case "echo":
+			req.NoEcho = false
 		case "default_permissions", "auto", "noauto", "_netdev", "":
 			// Always on, or the business of whoever reads fstab.
 		default:
-			return daemon.Fail(daemon.ExitUsage, "mount option %q is not known; there are allow_other, ro, rw, suid, nosuid, dev, nodev, exec, noexec, nonempty", o)
+			return daemon.Fail(daemon.ExitUsage, "mount option %q is not known; there are allow_other, ro, rw, suid, nosuid, dev, nodev, exec, noexec, nonempty, echo, noecho", o)
 		}
 	}
 	switch req.Transport {

@@ -70,14 +70,17 @@ func serveChild(cfg string) error {
 	if err := json.Unmarshal([]byte(cfg), &c); err != nil {
 		return err
 	}
-	c.Options.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	c.Options.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	c.Options.EchoHelper = []string{"/proc/self/exe", echoHelperArg}
 	raw := newFake(c.NoCache)
 	raw.noFlush = c.NoFlush
 	var m *Mount
+	var f *fs.FS
 	var err error
 	end := func() error { return nil }
+	marks := map[string]fs.Move{}
 	if c.Store != "" {
-		m, end, err = serveStore(&c)
+		m, f, end, err = serveStore(&c)
 	} else {
 		m, err = mountRaw(context.Background(), raw, c.Point, c.Options.withDefaults(), func(m *Mount) { raw.t = m.transport })
 	}
@@ -93,13 +96,13 @@ func serveChild(cfg string) error {
 	fmt.Println("ready")
 	sc := bufio.NewScanner(os.Stdin)
 	for sc.Scan() {
-		f := strings.Fields(sc.Text())
-		switch f[0] {
+		words := strings.Fields(sc.Text())
+		switch words[0] {
 		case "stats":
 			b, err := json.Marshal(m.Stats())
 			fmt.Println(string(b), errText(err))
 		case "entry":
-			m.EntryChanged(1, f[1])
+			m.EntryChanged(1, words[1])
 			fmt.Println("ok")
 		case "inode":
 			m.InodeChanged(2)
@@ -107,7 +110,7 @@ func serveChild(cfg string) error {
 		case "epoch":
 			fmt.Println(m.AllNamesChanged())
 		case "content":
-			raw.set(strings.Join(f[1:], " "))
+			raw.set(strings.Join(words[1:], " "))
 			fmt.Println("ok")
 		case "unmount":
 			fmt.Println(errText(m.Unmount(context.Background(), false)))
@@ -117,34 +120,61 @@ func serveChild(cfg string) error {
 			fmt.Println(errText(m.Shutdown(context.Background())))
 		case "abort":
 			fmt.Println(errText(m.Abort()))
+		case "mark":
+			fmt.Println(errText(mark(f, marks, words[1], "")))
+		case "move":
+			fmt.Println(errText(mark(f, marks, "", words[1])))
+		case "seq":
+			h, err := f.Hold(context.Background())
+			if err != nil {
+				return err
+			}
+			timeline, seq := h.At()
+			h.Release()
+			fmt.Println(timeline, seq)
 		}
 	}
 	return sc.Err()
 }
 
+// mark names the point where the workspace stands, or moves it to one that was named.
+func mark(f *fs.FS, marks map[string]fs.Move, name, to string) error {
+	h, err := f.Hold(context.Background())
+	if err != nil {
+		return err
+	}
+	defer h.Release()
+	if to != "" {
+		return h.Move(context.Background(), marks[to])
+	}
+	timeline, seq := h.At()
+	marks[name] = fs.Move{Timeline: timeline, Seq: seq, Why: "test"}
+	return nil
+}
+
 // serveStore mounts a workspace of a real store.
-func serveStore(c *serveConfig) (*Mount, func() error, error) {
+func serveStore(c *serveConfig) (*Mount, *fs.FS, func() error, error) {
 	ctx := context.Background()
 	if err := store.Init(ctx, c.Store, sqlite.Driver()); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	st, err := store.Open(ctx, c.Store, sqlite.Driver(), store.Options{Log: c.Options.Log})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	ws, err := fs.NewWorkspace(ctx, st, "w", "", store.Attribution{})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	f, err := fs.Open(ctx, st, ws, fs.Options{Log: c.Options.Log})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	m, err := New(ctx, f, c.Point, c.Options)
 	if err == nil && c.Second != "" {
 		_, err = New(ctx, f, c.Second, c.Options)
 	}
-	return m, func() error { return errors.Join(f.Close(), st.Close()) }, err
+	return m, f, func() error { return errors.Join(f.Close(), st.Close()) }, err
 }
 
 func errText(err error) string {

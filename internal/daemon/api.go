@@ -99,6 +99,7 @@ type MountRequest struct {
 	Dev        bool   `json:"dev,omitempty"`
 	NoExec     bool   `json:"noexec,omitempty"`
 	NonEmpty   bool   `json:"nonempty,omitempty"`
+	NoEcho     bool   `json:"noecho,omitempty"` // inotify does not hear of undo, rollback and restore
 	Transport  string `json:"transport,omitempty"`
 }
 

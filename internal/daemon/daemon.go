@@ -27,6 +27,9 @@ type Options struct {
 	AutoExit bool
 	// LockWait is how long to wait for a command that has the lock for a moment; a daemon is not waited for.
 	LockWait time.Duration
+	// EchoHelper is the program that tells watchers of a mount what an undo or a rollback changed (see fs/fuse); empty: they
+	// are not told.
+	EchoHelper []string
 }
 
 // Daemon is a store that is open for writing, with its live workspaces and mounts. Its methods may be called from any

@@ -64,7 +64,7 @@ func (d *Daemon) mount(ctx context.Context, req MountRequest) (Mount, error) {
 	m, err := fuse.New(context.WithoutCancel(ctx), show.f, point, fuse.Options{
 		AllowOther: req.AllowOther, ReadOnly: req.ReadOnly, Suid: req.Suid, Dev: req.Dev, NoExec: req.NoExec,
 		NonEmpty: req.NonEmpty, Name: sourceName(show.label(), d.o.Store), Transport: fuse.Transport(req.Transport),
-		Resolver: show.resolver, Log: d.log,
+		Resolver: show.resolver, Log: d.log, EchoHelper: d.o.EchoHelper, NoEcho: req.NoEcho,
 	})
 	if err != nil {
 		show.release()
