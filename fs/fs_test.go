@@ -110,10 +110,10 @@ func (w *world) walk(path string) fs.Attr {
 func (w *world) stat(path string) (fs.Attr, error) {
 	a, err := w.fs.GetAttr(w.c, store.RootIno, nil)
 	for _, name := range strings.FieldsFunc(path, func(r rune) bool { return r == '/' }) {
-		if a, err = w.fs.Lookup(w.c, a.Ino, name); err != nil {
+		if a, err = w.fs.Lookup(w.c, a.ID, name); err != nil {
 			return a, err
 		}
-		w.fs.Forget(a.Ino, 1)
+		w.fs.Forget(a.ID, 1)
 	}
 	return a, err
 }
@@ -121,7 +121,7 @@ func (w *world) stat(path string) (fs.Attr, error) {
 func (w *world) split(path string) (store.Ino, string) {
 	w.t.Helper()
 	dir, name := filepath.Split(path)
-	return w.walk(dir).Ino, name
+	return w.walk(dir).ID, name
 }
 
 // write is open(O_CREAT|O_TRUNC), write, close.
@@ -144,7 +144,7 @@ func (w *world) write(path, data string) {
 func (w *world) read(path string) string {
 	w.t.Helper()
 	a := w.walk(path)
-	h, err := w.fs.Open(w.c, a.Ino, syscall.O_RDONLY)
+	h, err := w.fs.Open(w.c, a.ID, syscall.O_RDONLY)
 	if err != nil {
 		w.t.Fatal(err)
 	}
