@@ -252,12 +252,10 @@ func (e *echoFS) Rename(cancel <-chan struct{}, in *gofuse.RenameIn, from, to st
 	switch {
 	case a == nil || b == nil || a == b || a.cur.ID == 0 || exchange != (b.cur.ID != 0):
 		return gofuse.EROFS
-	case b.new.ID != a.cur.ID || exchange && a.new.ID != b.cur.ID:
+	case b.new.ID != a.cur.ID:
 		return gofuse.EROFS
 	case !e.here(cancel, in.InHeader, in.Newdir, to, r.base|nodeID(b.new.ID)):
 		return gofuse.Status(syscall.ESTALE) // somebody was faster
-	case exchange && !e.here(cancel, in.InHeader, in.NodeId, from, r.base|nodeID(a.new.ID)):
-		return gofuse.Status(syscall.ESTALE)
 	}
 	a.cur, b.cur = b.cur, a.cur
 	return gofuse.OK

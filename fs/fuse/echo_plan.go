@@ -39,10 +39,13 @@ type echoSlot struct {
 type planner struct {
 	plan *echoPlan
 	ev   *fs.Moved
-	gone func(store.Ino) bool // an id that no name leads to any more
+	tree echoTree
 	// changedID are the files with other content: what the kernel has of those must go before anybody is told.
 	changedID map[store.Ino]bool
-	renamed   [][2]string // paths of directories, from and to, in the order of the operations
+	fresh     map[store.Ino]*echoEntry // directories that appear
+	holder    map[echoKey]store.Ino    // of renames: what is at a name after the operations so far
+	at        map[store.Ino]*echoEntry // and where that is
+	renamed   [][2]string              // paths of directories, from and to, in the order of the operations
 }
 
 type echoEntry struct {
@@ -70,11 +73,20 @@ func depth(dir string) int {
 	return 1 + strings.Count(dir, "/")
 }
 
-// planEcho turns what changed into at most limit operations that tell of it. gone reports whether a node has lost its
-// last name: a directory that goes on under a name which is not told here must not be removed, since the kernel would
-// refuse for good to create anything in it.
-func planEcho(ev *fs.Moved, gone func(store.Ino) bool, limit int) *echoPlan {
-	p := &planner{plan: &echoPlan{slots: make(map[echoKey]*echoSlot, len(ev.Entries))}, ev: ev, gone: gone, changedID: map[store.Ino]bool{}}
+// echoTree is the workspace as it is now.
+type echoTree interface {
+	// gone reports whether a node has lost its last name: a directory that goes on elsewhere must not be removed, since the
+	// kernel would refuse for good to create anything in it.
+	gone(id store.Ino) bool
+	Place(id store.Ino) (parent store.Ino, name string, ok bool)
+}
+
+// planEcho turns what changed into at most limit operations that tell of it.
+func planEcho(ev *fs.Moved, tree echoTree, limit int) *echoPlan {
+	p := &planner{
+		plan: &echoPlan{slots: make(map[echoKey]*echoSlot, len(ev.Entries))}, ev: ev, tree: tree,
+		changedID: map[store.Ino]bool{}, fresh: map[store.Ino]*echoEntry{},
+	}
 	var leaving, arriving []echoEntry
 	fresh := map[store.Ino]bool{} // directories that the kernel does not have yet
 	for i := range ev.Entries {
@@ -109,6 +121,12 @@ func planEcho(ev *fs.Moved, gone func(store.Ino) bool, limit int) *echoPlan {
 			arriving = append(arriving, echoEntry{key, s})
 		}
 	}
+	for i := range arriving {
+		if e := &arriving[i]; fresh[e.new.ID] {
+			p.fresh[e.new.ID] = e
+		}
+	}
+	arriving = p.inside(leaving, arriving)
 	leaving, arriving = p.renames(leaving, arriving)
 	leaving = p.thin(leaving, limit-len(arriving))
 	p.remove(leaving)
@@ -134,13 +152,59 @@ func (p *planner) add(kind echoKind, e *echoEntry) {
 	p.plan.ops = append(p.plan.ops, echoOp{kind: kind, dir: p.now(e.dir), name: e.key.name})
 }
 
+// inside adds the arrival of directories that went into one that appears: they are the only ones in there that somebody
+// may watch. Those that appear for it are made at once.
+func (p *planner) inside(leaving, arriving []echoEntry) []echoEntry {
+	arrives := map[store.Ino]bool{}
+	for i := range arriving {
+		arrives[arriving[i].new.ID] = true
+	}
+	made := map[store.Ino]bool{}
+	for i := range leaving {
+		e := &leaving[i]
+		if e.old.Type != syscall.S_IFDIR || arrives[e.old.ID] || p.tree.gone(e.old.ID) {
+			continue
+		}
+		parent, name, ok := p.tree.Place(e.old.ID)
+		key := echoKey{parent, name}
+		var below []string // of the one that appears, down to the parent
+		top := p.fresh[parent]
+		for ok && top == nil {
+			if parent, name, ok = p.tree.Place(parent); ok {
+				below, top = append(below, name), p.fresh[parent]
+			}
+		}
+		if top == nil || top.old.ID != 0 || p.plan.slots[key] != nil {
+			continue
+		}
+		if !made[parent] {
+			made[parent] = true
+			p.add(echoMkdir, top)
+		}
+		dir := top.path()
+		for k := len(below) - 1; k >= 0; k-- {
+			dir = join(dir, below[k])
+		}
+		s := &echoSlot{new: e.old, dir: dir}
+		p.plan.slots[key] = s
+		arriving = append(arriving, echoEntry{key, s})
+	}
+	rest := arriving[:0:0]
+	for i := range arriving {
+		if !made[arriving[i].new.ID] {
+			rest = append(rest, arriving[i])
+		}
+	}
+	return rest
+}
+
 // renames finds what left one name and arrived at another, and returns the rest.
 func (p *planner) renames(leaving, arriving []echoEntry) (left, arrived []echoEntry) {
 	from := map[store.Ino]*echoEntry{}
 	for i := range leaving {
 		from[leaving[i].old.ID] = &leaving[i]
 	}
-	var pairs [][2]*echoEntry
+	var pairs []echoPair
 	moved := map[echoKey]bool{}
 	for i := range arriving {
 		to := &arriving[i]
@@ -151,7 +215,7 @@ func (p *planner) renames(leaving, arriving []echoEntry) (left, arrived []echoEn
 		}
 		delete(from, to.new.ID)
 		moved[src.key] = true
-		pairs = append(pairs, [2]*echoEntry{src, to})
+		pairs = append(pairs, echoPair{src, to})
 	}
 	for i := range leaving {
 		if !moved[leaving[i].key] {
@@ -161,44 +225,46 @@ func (p *planner) renames(leaving, arriving []echoEntry) (left, arrived []echoEn
 	if len(pairs) == 0 {
 		return left, arrived
 	}
+	before := len(p.plan.ops)
 	left = p.makeRoom(left, pairs)
-	holder := map[echoKey]store.Ino{} // what is at the names concerned, as the operations go on
-	for i := range leaving {
-		holder[leaving[i].key] = leaving[i].old.ID
-	}
 	freed := map[string]bool{}
-	for i := range p.plan.ops {
+	for i := before; i < len(p.plan.ops); i++ {
 		freed[join(p.plan.ops[i].dir, p.plan.ops[i].name)] = true
 	}
+	p.holder, p.at = map[echoKey]store.Ino{}, map[store.Ino]*echoEntry{}
 	for i := range leaving {
-		if freed[leaving[i].path()] {
-			holder[leaving[i].key] = 0
+		if e := &leaving[i]; !freed[e.path()] {
+			p.holder[e.key], p.at[e.old.ID] = e.old.ID, e
 		}
 	}
-	for progress := true; progress && len(pairs) > 0; {
-		progress = false
-		rest := pairs[:0:0]
-		for _, pair := range pairs {
-			if p.rename(pair[0], pair[1], holder) {
-				progress = true
-			} else {
-				rest = append(rest, pair)
+	for _, exchange := range []bool{false, true, false} {
+		for progress := true; progress && len(pairs) > 0; {
+			progress = false
+			rest := pairs[:0:0]
+			for _, pair := range pairs {
+				if p.rename(pair, exchange && !progress) {
+					progress = true
+				} else {
+					rest = append(rest, pair)
+				}
 			}
+			pairs = rest
 		}
-		pairs = rest
 	}
-	// What is left goes round in a circle of three or more, or through a directory that is not told.
-	for _, pair := range pairs {
-		left, arrived = append(left, *pair[0]), append(arrived, *pair[1])
+	for _, pair := range pairs { // through something that is not told
+		left, arrived = append(left, *pair.from), append(arrived, *pair.to)
 	}
 	return left, arrived
 }
 
+// echoPair is what leaves one name and arrives at another.
+type echoPair struct{ from, to *echoEntry }
+
 // makeRoom removes what is gone for good from the names that renames go to, with all below it, and returns the rest.
-func (p *planner) makeRoom(left []echoEntry, pairs [][2]*echoEntry) []echoEntry {
+func (p *planner) makeRoom(left []echoEntry, pairs []echoPair) []echoEntry {
 	targets := map[string]bool{}
 	for _, pair := range pairs {
-		targets[pair[1].path()] = true
+		targets[pair.to.path()] = true
 	}
 	var now, later []echoEntry
 	for i := range left {
@@ -216,37 +282,30 @@ func (p *planner) makeRoom(left []echoEntry, pairs [][2]*echoEntry) []echoEntry 
 	return later
 }
 
-// rename adds one rename, or an exchange that is two of them, if it can be done now. A pair whose source is at its new
-// name by an exchange is done.
-func (p *planner) rename(from, to *echoEntry, holder map[echoKey]store.Ino) bool {
-	id := from.old.ID
-	switch {
-	case holder[to.key] == id:
-		return true
-	case holder[from.key] != id:
-		return false
+// rename adds one rename if it can be done now. Names that go round in a circle need an exchange, which takes one of them
+// to where it belongs and the other nearer.
+func (p *planner) rename(pair echoPair, exchange bool) bool {
+	id, to := pair.from.old.ID, pair.to
+	from := p.at[id]
+	if p.holder[to.key] == id {
+		return true // by an exchange
 	}
 	src, dst := join(p.now(from.dir), from.key.name), join(p.now(to.dir), to.key.name)
-	if under(dst, src) {
+	other := p.holder[to.key]
+	if under(dst, src) || under(src, dst) || other != 0 && !exchange {
 		return false
 	}
-	kind := echoRename
-	if other := holder[to.key]; other != 0 {
-		if from.new.ID != other || under(src, dst) {
-			return false
-		}
-		kind = echoExchange
+	op := echoOp{echoRename, p.now(from.dir), from.key.name, p.now(to.dir), to.key.name}
+	if other == 0 {
+		p.renamed = append(p.renamed, [2]string{src, dst})
+	} else {
+		const aside = "\x00" // in no path
+		op.kind = echoExchange
+		p.renamed = append(p.renamed, [2]string{dst, aside}, [2]string{src, dst}, [2]string{aside, src})
+		p.at[other] = from
 	}
-	p.plan.ops = append(p.plan.ops, echoOp{kind, p.now(from.dir), from.key.name, p.now(to.dir), to.key.name})
-	holder[from.key], holder[to.key] = holder[to.key], id
-	const aside = "\x00" // in no path
-	if kind == echoExchange {
-		p.renamed = append(p.renamed, [2]string{dst, aside})
-	}
-	p.renamed = append(p.renamed, [2]string{src, dst})
-	if kind == echoExchange {
-		p.renamed = append(p.renamed, [2]string{aside, src})
-	}
+	p.plan.ops = append(p.plan.ops, op)
+	p.holder[from.key], p.holder[to.key], p.at[id] = other, id, to
 	return true
 }
 
@@ -284,10 +343,10 @@ func (p *planner) remove(left []echoEntry) {
 		switch {
 		case e.old.Type != syscall.S_IFDIR:
 			p.add(echoUnlink, e)
-			if !p.changedID[e.old.ID] && !p.gone(e.old.ID) {
+			if !p.changedID[e.old.ID] && !p.tree.gone(e.old.ID) {
 				p.plan.unlinked = append(p.plan.unlinked, e.old.ID)
 			}
-		case p.gone(e.old.ID):
+		case p.tree.gone(e.old.ID):
 			p.add(echoRmdir, e)
 		}
 	}

@@ -61,10 +61,14 @@ func (m *Mount) plan(v movedView, ev *fs.Moved) *echoPlan {
 	if m.opts.NoEcho || len(m.opts.EchoHelper) == 0 || m.minor == 0 || m.echoes == nil || m.ended() {
 		return &echoPlan{}
 	}
-	return planEcho(ev, func(id store.Ino) bool {
-		a, err := v.fs.GetAttr(nil, id, nil)
-		return err != nil || a.Nlink == 0
-	}, echoLimit)
+	return planEcho(ev, liveTree{v.fs}, echoLimit)
+}
+
+type liveTree struct{ *fs.FS }
+
+func (t liveTree) gone(id store.Ino) bool {
+	a, err := t.GetAttr(nil, id, nil)
+	return err != nil || a.Nlink == 0
 }
 
 // tell performs the echo.
