@@ -28,7 +28,8 @@ type applier struct {
 	blobs        bulk
 	// nextCheckpoint is the size of the database's log at which it is folded in.
 	nextCheckpoint int64
-	lastOp         int64 // id of the op being applied
+	lastOp         int64        // id of the op being applied
+	deep           []TimelineID // made in this group, with a chain that may be merged
 }
 
 // timelineState is what a group needs to know of a timeline, and what it does to it.
@@ -73,6 +74,7 @@ func (s *Store) applyGroup(ctx context.Context, g *group) error {
 	if err := s.w.tx(ctx, func(ctx context.Context) error { return s.a.apply(ctx, g) }); err != nil {
 		return s.dbError(fmt.Sprintf("apply %d ops", len(g.ops)), err)
 	}
+	s.merge.add(s.a.deep)
 	return s.a.maybeCheckpoint(ctx)
 }
 
@@ -122,7 +124,7 @@ func opID(g *group, i int) int64 {
 func (a *applier) reset() {
 	clear(a.timelines)
 	clear(a.commands)
-	a.commandOrder = a.commandOrder[:0]
+	a.commandOrder, a.deep = a.commandOrder[:0], a.deep[:0]
 	a.names.reset()
 	a.versions.reset()
 	a.changes.reset()

@@ -62,7 +62,7 @@ func (a *applier) movePointer(ctx context.Context, op *Op) error {
 }
 
 // newTimeline makes a timeline. Its parent is normalised to the timeline that owns the seq, so that the chain is as
-// short as it can be; the chain is worked out here, whatever the op says.
+// short as it can be; the chain is worked out here, whatever the op says. Merging makes it shorter afterwards.
 func (a *applier) newTimeline(ctx context.Context, t *Timeline) error {
 	var chain []Segment
 	parent, parentSeq := t.Parent, t.ParentSeq
@@ -84,6 +84,9 @@ func (a *applier) newTimeline(ctx context.Context, t *Timeline) error {
 		int64(t.GCSeq), t.Epoch, encodeChain(chain), asInt(t.Hidden))
 	if err != nil {
 		return fmt.Errorf("make timeline %d: %w", t.ID, err)
+	}
+	if a.s.merge.deepEnough(chain) {
+		a.deep = append(a.deep, t.ID)
 	}
 	return nil
 }

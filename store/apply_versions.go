@@ -149,12 +149,9 @@ func (b *versionBatch) flush(ctx context.Context, w *writer) error {
 	return nil
 }
 
+// addRow writes a row of the timeline that made it. Only hidden segments have rows that come from elsewhere.
 func (b *versionBatch) addRow(r *versionRow) {
 	v := r.v
-	var origin int64
-	if v.Origin != r.timeline {
-		origin = int64(v.Origin)
-	}
 	var atime, content, target, xattrs any
 	if v.Atime != v.Mtime {
 		atime = v.Atime
@@ -169,6 +166,6 @@ func (b *versionBatch) addRow(r *versionRow) {
 		xattrs = encodeXattrs(v.Xattrs)
 	}
 	b.bulk.add(int64(r.timeline), int64(v.Ino), int64(v.Seq), int64(v.ID), int64(r.parent), int64(v.Replaced),
-		int64(v.Merge), origin, int64(v.Mode), int64(v.UID), int64(v.GID), int64(v.Nlink), int64(v.Rdev), v.Size, v.Holes,
+		int64(v.Merge), int64(0), int64(v.Mode), int64(v.UID), int64(v.GID), int64(v.Nlink), int64(v.Rdev), v.Size, v.Holes,
 		v.Mtime, v.Ctime, atime, content, target, xattrs)
 }

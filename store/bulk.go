@@ -126,7 +126,7 @@ func withKeys(query string, keys, cols int) string {
 }
 
 // keySizes are the keys per statement of keyed.
-func keySizes() []int { return []int{1, 2, 4, 16, 64, maxKeys} }
+func keySizes() []int { return []int{1, 2, 4, 8, 16, 32, 64, 128, maxKeys} }
 
 const maxKeys = 256
 

@@ -58,8 +58,8 @@ func sqlChangeItems() string {
 		SELECT k.n, i.n, i.op, i.ino, i.parent_ino, i.name, i.from_parent_ino, i.from_name, ` + versionCols + `, ` +
 		strings.ReplaceAll(versionCols, "v.", "b.") + ` FROM k CROSS JOIN change_item i
 		LEFT JOIN file_version v ON v.timeline_id = i.timeline_id AND v.ino = i.ino AND v.seq = i.seq
-		LEFT JOIN file_version b ON b.version_id = CASE v.parent_version_id WHEN 0 THEN v.replaced_version_id
-			ELSE v.parent_version_id END
+		LEFT JOIN file_version b ON b.origin_timeline_id = 0 AND b.version_id = CASE v.parent_version_id
+			WHEN 0 THEN v.replaced_version_id ELSE v.parent_version_id END
 		WHERE i.timeline_id = k.t AND i.seq = k.q`
 }
 
@@ -68,7 +68,11 @@ func sqlChangeItems() string {
 func (s *Store) Changes(ctx context.Context, q ChangeQuery, fn func(*ChangeRow) error) error {
 	w := newWho(s.r)
 	left := q.Limit
-	for _, seg := range q.View.path {
+	path, err := s.Lineage(ctx, q.View)
+	if err != nil {
+		return err
+	}
+	for _, seg := range path {
 		upTo := seg.Cut
 		if q.UpTo != 0 {
 			upTo = min(upTo, q.UpTo)

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"wsfs/blob"
@@ -34,6 +35,8 @@ const (
 	ruleLostNames = 26
 	ruleTree      = 32
 	ruleBytes     = 33
+	ruleStretch   = 34
+	ruleSegment   = 35
 	ruleCounter   = 45
 )
 
@@ -63,7 +66,7 @@ func (s *Store) check(ctx context.Context, bytes bool, report func(Problem)) err
 	err := s.r.snapshot(ctx, func(q querier) error {
 		c := &checker{s: s, q: q, report: report, bytes: bytes}
 		for _, step := range []func(context.Context) error{
-			c.integrity, c.rows, c.chains, c.intervals, c.trees, c.counters, c.contents,
+			c.integrity, c.rows, c.chains, c.segments, c.intervals, c.trees, c.counters, c.contents,
 		} {
 			if err := step(ctx); err != nil {
 				return err
@@ -113,7 +116,7 @@ func (c *checker) rowRule(ctx context.Context, r queryRule) error {
 	return err
 }
 
-// chains compares every timeline's chain with its parent links.
+// chains compares every timeline's chain, and what the hidden segments in it stand for, with its parent links.
 func (c *checker) chains(ctx context.Context) error {
 	list, err := timelineRows(ctx, c.q)
 	if err != nil {
@@ -124,18 +127,40 @@ func (c *checker) chains(ctx context.Context) error {
 		byID[t.ID] = t
 	}
 	for _, t := range list {
-		var want []Segment
-		for at, steps := t, 0; at.Parent != 0; steps++ {
-			want = append(want, Segment{at.Parent, at.ParentSeq})
-			if at = byID[at.Parent]; at == nil || steps > len(list) {
-				break // rule 2 tells
+		want := ancestors(byID, t)
+		if t.Hidden {
+			if n := len(t.Chain); n == 0 || n > len(want) || !slices.Equal(t.Chain, want[:n]) || t.Head != t.ParentSeq {
+				c.problem(ruleStretch, "the hidden segment %d of seq %d stands for %s, the parents give %s", t.ID, t.Head, encodeChain(t.Chain),
+					encodeChain(want))
+			}
+			continue
+		}
+		var full []Segment
+		for _, seg := range t.Chain {
+			if h := byID[seg.Timeline]; h != nil && h.Hidden && seg.Cut == MaxSeq {
+				full = append(full, h.Chain...)
+			} else {
+				full = append(full, seg)
 			}
 		}
-		if encodeChain(want) != encodeChain(t.Chain) {
-			c.problem(ruleChain, "timeline %d has chain %s, its parents give %s", t.ID, encodeChain(t.Chain), encodeChain(want))
+		if !slices.Equal(want, full) {
+			c.problem(ruleChain, "timeline %d has chain %s, that is %s, its parents give %s", t.ID, encodeChain(t.Chain), encodeChain(full),
+				encodeChain(want))
 		}
 	}
 	return nil
+}
+
+// ancestors are what a timeline came from by its parent links.
+func ancestors(byID map[TimelineID]*Timeline, t *Timeline) []Segment {
+	var list []Segment
+	for at, steps := t, 0; at.Parent != 0; steps++ {
+		list = append(list, Segment{at.Parent, at.ParentSeq})
+		if at = byID[at.Parent]; at == nil || steps > len(byID) {
+			break // rule 2 tells
+		}
+	}
+	return list
 }
 
 // counters compares the numbers in use with those that will be given out next.

@@ -28,11 +28,11 @@ func queryRules() []queryRule {
 				UNION SELECT timeline_id, min(seq) FROM file_version GROUP BY timeline_id
 				UNION SELECT timeline_id, min(seq) FROM file_node GROUP BY timeline_id
 				UNION SELECT timeline_id, min(seq) FROM file_node_history GROUP BY timeline_id
-			) u JOIN timeline t ON t.id = u.timeline_id WHERE t.parent_id <> 0 AND u.seq <= t.parent_seq`},
+			) u JOIN timeline t ON t.id = u.timeline_id WHERE t.parent_id <> 0 AND t.hidden = 0 AND u.seq <= t.parent_seq`},
 		{6, "timeline %d counts %d changes and has %d", `
 			SELECT t.id, t.change_count, COALESCE(n.n, 0) FROM timeline t LEFT JOIN
 				(SELECT timeline_id, count(*) AS n FROM change GROUP BY timeline_id) n ON n.timeline_id = t.id
-			WHERE t.change_count <> COALESCE(n.n, 0)`},
+			WHERE t.hidden = 0 AND t.change_count <> COALESCE(n.n, 0)`},
 		{7, "table %s names timeline %d, which does not exist", `
 			SELECT u.tab, u.timeline_id FROM (
 				SELECT 'workspace' AS tab, timeline_id FROM workspace WHERE timeline_id IS NOT NULL
@@ -68,7 +68,8 @@ func queryRules() []queryRule {
 				UNION SELECT timeline_id, 'file_node_history', end_seq FROM file_node_history
 				UNION SELECT timeline_id, 'file_version', seq FROM file_version
 				UNION SELECT timeline_id, 'change_item', seq FROM change_item
-			) u LEFT JOIN change c ON c.timeline_id = u.timeline_id AND c.seq = u.seq WHERE c.seq IS NULL`},
+			) u LEFT JOIN change c ON c.timeline_id = u.timeline_id AND c.seq = u.seq
+			WHERE c.seq IS NULL AND NOT EXISTS (SELECT 1 FROM timeline t WHERE t.id = u.timeline_id AND t.hidden <> 0)`},
 		{15, "change %d of timeline %d has %d items, numbered up to %d", `
 			SELECT seq, timeline_id, count(*), max(n) FROM change_item GROUP BY timeline_id, seq HAVING max(n) + 1 <> count(*)`},
 		{17, "tag %s is of workspace %d, which does not exist", `
@@ -82,14 +83,14 @@ func queryRules() []queryRule {
 			SELECT seq, timeline_id, kind, ref FROM pin WHERE kind NOT IN ('mount', 'temporary', 'applied', 'session') OR ref = ''`},
 		{27, "version %d of inode %d comes from version %d, which does not exist or is of inode %d", `
 			SELECT v.version_id, v.ino, v.parent_version_id, COALESCE(p.ino, 0) FROM file_version v
-			LEFT JOIN file_version p ON p.version_id = v.parent_version_id
+			LEFT JOIN file_version p ON p.version_id = v.parent_version_id AND p.origin_timeline_id = 0
 			WHERE v.parent_version_id <> 0 AND (p.version_id IS NULL OR p.ino <> v.ino)`},
 		{28, "version %d of inode %d replaced or merged version %d, which does not exist", `
 			SELECT v.version_id, v.ino, v.replaced_version_id FROM file_version v
-				LEFT JOIN file_version p ON p.version_id = v.replaced_version_id
+				LEFT JOIN file_version p ON p.version_id = v.replaced_version_id AND p.origin_timeline_id = 0
 				WHERE v.replaced_version_id <> 0 AND p.version_id IS NULL
 			UNION ALL SELECT v.version_id, v.ino, v.merge_version_id FROM file_version v
-				LEFT JOIN file_version p ON p.version_id = v.merge_version_id
+				LEFT JOIN file_version p ON p.version_id = v.merge_version_id AND p.origin_timeline_id = 0
 				WHERE v.merge_version_id <> 0 AND p.version_id IS NULL`},
 		{29, "version %d of inode %d has mode %d, size %d and %d holes with content or a target that do not fit", `
 			SELECT version_id, ino, mode, size, holes FROM file_version WHERE
@@ -105,6 +106,18 @@ func queryRules() []queryRule {
 			SELECT hash, size, pack_length, pack, pack_offset FROM blob
 			WHERE length(hash) <> 32 OR size < 1
 				OR (data IS NULL) <> (pack > 0 AND pack_length > 0 AND pack_offset > 0)`},
+		{36, "the hidden segment %d is named by table %s: only chains may", `
+			SELECT t.id, u.tab FROM (
+				SELECT 'workspace' AS tab, timeline_id FROM workspace UNION SELECT 'workspace', base_timeline_id FROM workspace
+				UNION SELECT 'workspace_ref', timeline_id FROM workspace_ref UNION SELECT 'workspace_ref', base_timeline_id FROM workspace_ref
+				UNION SELECT 'tag', timeline_id FROM tag UNION SELECT 'pin', timeline_id FROM pin
+				UNION SELECT 'timeline', parent_id FROM timeline UNION SELECT 'command', timeline_id FROM command
+				UNION SELECT 'change', timeline_id FROM change UNION SELECT 'change_item', timeline_id FROM change_item
+				UNION SELECT 'file_node_history', timeline_id FROM file_node_history
+			) u JOIN timeline t ON t.id = u.timeline_id WHERE t.hidden <> 0`},
+		{37, "version %d of inode %d on timeline %d says it is from timeline %d; that is for hidden segments to say, and for all of theirs", `
+			SELECT v.version_id, v.ino, v.timeline_id, v.origin_timeline_id FROM file_version v JOIN timeline t ON t.id = v.timeline_id
+			WHERE (v.origin_timeline_id <> 0) <> (t.hidden <> 0)`},
 		{40, "change %d of timeline %d is by session %d, command %d, process %d, not all of which exist", `
 			SELECT c.seq, c.timeline_id, c.session_id, c.command_id, c.process_id FROM change c
 			LEFT JOIN session s ON s.id = c.session_id LEFT JOIN command m ON m.id = c.command_id

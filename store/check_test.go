@@ -27,7 +27,8 @@ const (
 	aFile = `(SELECT min(v.ino) FROM file_version v JOIN file_node f ON f.timeline_id = v.timeline_id AND f.ino = v.ino
 		WHERE v.timeline_id = 1 AND v.nlink = 1 AND v.mode & 61440 = 32768 AND v.content_hash IS NOT NULL
 		AND v.seq = (SELECT max(w.seq) FROM file_version w WHERE w.timeline_id = 1 AND w.ino = v.ino))`
-	aFork = `(SELECT max(id) FROM timeline WHERE parent_id <> 0)`
+	aFork    = `(SELECT max(id) FROM timeline WHERE parent_id <> 0 AND hidden = 0)`
+	aSegment = `(SELECT max(id) FROM timeline WHERE hidden = 1)`
 )
 
 func breakages() []breakage {
@@ -76,6 +77,21 @@ func breakages() []breakage {
 		{32, "leaf gone", []string{`DELETE FROM blob WHERE hash NOT IN (SELECT content_hash FROM file_version WHERE content_hash IS NOT NULL)`}},
 		{33, "wrong bytes", []string{`UPDATE blob SET data = x'0102030405' WHERE data IS NOT NULL`}},
 		{33, "wrong place", []string{`UPDATE blob SET pack_offset = pack_offset + 1 WHERE pack > 0`}},
+		{3, "a hidden segment is left out", []string{`UPDATE timeline SET chain = replace(chain, '[' || ` + aSegment + ` || ',', '[1,')`}},
+		{34, "not what its cut is", []string{`UPDATE timeline SET head_seq = head_seq + 1 WHERE hidden = 1`}},
+		{34, "stands for others", []string{`UPDATE timeline SET chain = '[[1,1]]' WHERE hidden = 1`}},
+		{35, "version missing", []string{`DELETE FROM file_version WHERE timeline_id = ` + aSegment}},
+		{35, "another version", []string{`UPDATE file_version SET mtime = mtime + 1 WHERE timeline_id = ` + aSegment}},
+		{35, "a version of elsewhere", []string{`UPDATE file_version SET origin_timeline_id = 999 WHERE timeline_id = ` + aSegment}},
+		{35, "name missing", []string{`DELETE FROM file_node WHERE timeline_id = ` + aSegment}},
+		{35, "name too many", []string{`INSERT INTO file_node VALUES (` + aSegment + `, 1, x'7a7a', 1, 0, 0)`}},
+		{35, "another inode", []string{`UPDATE file_node SET ino = ino + 1 WHERE timeline_id = ` + aSegment}},
+		{35, "count", []string{`UPDATE timeline SET change_count = change_count + 1 WHERE hidden = 1`}},
+		{36, "tag", []string{`INSERT INTO tag VALUES (1, 't', ` + aSegment + `, 1)`}},
+		{36, "parent", []string{`UPDATE timeline SET parent_id = ` + aSegment + ` WHERE id = ` + aFork}},
+		{36, "history", []string{`INSERT INTO file_node_history VALUES (` + aSegment + `, 1, x'7a7a', 1, 2, 7, 32768)`}},
+		{37, "a copy on a timeline", []string{`UPDATE file_version SET origin_timeline_id = 1 WHERE timeline_id = ` + aFork}},
+		{37, "a copy of nothing", []string{`UPDATE file_version SET origin_timeline_id = 0, version_id = version_id + 1000000 WHERE timeline_id = ` + aSegment}},
 		{40, "session gone", []string{`DELETE FROM session`}},
 		{40, "command gone", []string{`DELETE FROM command`}},
 		{41, "parent process gone", []string{`UPDATE process SET parent_id = 999 WHERE parent_id <> 0`}},
@@ -100,11 +116,14 @@ func TestCheckReports(t *testing.T) {
 	if err := store.Init(ctx, dir, drv); err != nil {
 		t.Fatal(err)
 	}
-	st, err := store.Open(ctx, dir, drv, store.Options{})
+	st, err := store.Open(ctx, dir, drv, store.Options{MergeAfter: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	storetest.Populate(t, st, 4, 300)
+	if err := st.MergeSegments(ctx); err != nil {
+		t.Fatal(err)
+	}
 	storetest.Check(t, st)
 	if err := st.Close(); err != nil {
 		t.Fatal(err)

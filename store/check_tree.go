@@ -13,6 +13,9 @@ func (c *checker) intervals(ctx context.Context) error {
 		return err
 	}
 	for _, t := range list {
+		if t.Hidden {
+			continue // see segments
+		}
 		if err := c.timelineIntervals(ctx, t); err != nil {
 			return err
 		}
@@ -107,6 +110,9 @@ func (c *checker) trees(ctx context.Context) error {
 		return c.tree(ctx, v)
 	}
 	for _, t := range list {
+		if t.Hidden {
+			continue
+		}
 		if err := walk(t.ID, MaxSeq); err != nil {
 			return err
 		}

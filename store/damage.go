@@ -45,7 +45,7 @@ func (s *Store) VersionsWith(ctx context.Context, refs map[blob.Ref]bool, fn fun
 	// One walk over all versions, however many contents are hit.
 	found := make(map[blob.Ref][]*Version)
 	_, err = scanAll(ctx, s.r, versionWidth, `SELECT `+versionCols+` FROM file_version v WHERE v.content_hash IS NOT NULL
-		ORDER BY v.version_id`, nil, func(c *cells) error {
+		AND v.origin_timeline_id = 0 ORDER BY v.version_id`, nil, func(c *cells) error {
 		v, err := c.version(0)
 		if err == nil && hit[v.Content] {
 			found[v.Content] = append(found[v.Content], v)

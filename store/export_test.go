@@ -44,6 +44,11 @@ func Queries(n int) map[string]string {
 		"ino past":         withKeys(sqlInoPast, n, 4),
 		"seq at":           sqlSeqAt,
 		"items":            withKeys(sqlChangeItems(), n, 3),
+		"inos in":          sqlInosIn,
+		"version by id":    sqlVersionByID,
+		"merge versions":   sqlMergeVersions,
+		"merge live":       sqlMergeLive,
+		"merge past":       sqlMergePast,
 		"locate":           sqlLocate,
 		"locate in":        withKeys(sqlLocateIn, n, 2),
 		"log":              log(ChangeQuery{}),
@@ -87,7 +92,7 @@ func (s *Store) Count(ctx context.Context, query string, args ...any) (n int64, 
 func Rules() []int {
 	rules := []int{
 		ruleIntegrity, ruleChain, ruleOverlap, ruleTombstone, ruleGap, ruleBadName, ruleNoVersion, ruleType, ruleNlink,
-		ruleDirNlink, ruleDirNames, ruleOrphan, ruleLostNames, ruleTree, ruleBytes, ruleCounter,
+		ruleDirNlink, ruleDirNames, ruleOrphan, ruleLostNames, ruleTree, ruleBytes, ruleStretch, ruleSegment, ruleCounter,
 	}
 	for _, r := range queryRules() {
 		rules = append(rules, r.rule)

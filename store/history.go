@@ -67,7 +67,11 @@ func (v *View) namesOf(ctx context.Context, ino Ino) ([]Name, error) {
 // SeqAt is the newest seq on v's read path whose change was made at or before at (ns since the epoch), and the
 // timeline it is on. It wraps ENOENT if every change on the path is younger.
 func (v *View) SeqAt(ctx context.Context, at int64) (TimelineID, Seq, error) {
-	for _, seg := range v.path {
+	path, err := v.lineage(ctx)
+	if err != nil {
+		return 0, 0, v.s.dbError("find the change at a time", err)
+	}
+	for _, seg := range path {
 		var seq Seq
 		found, err := scanAll(ctx, v.q, 1, sqlSeqAt, []any{int64(seg.Timeline), int64(seg.Cut), at}, func(c *cells) error {
 			seq = Seq(c.int(0))

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"slices"
 )
 
 // The two questions that everything else is made of, for many keys at once: who has this name on this timeline at this
@@ -127,16 +128,57 @@ func versionsOn(ctx context.Context, q querier, path []Segment, inos []Ino) ([]*
 		}
 		return out, run(keys)
 	}
+	var left []int
+	for i := range inos {
+		left = append(left, i)
+	}
 	for j := range path {
-		keys = keys[:0]
-		for i := range inos {
-			if out[i] == nil {
-				add(i, j)
+		ask := left
+		if j < len(path)-1 && len(left) > fewInos {
+			var err error
+			if ask, err = inSegment(ctx, q, path[j].Timeline, inos, left); err != nil {
+				return nil, err
 			}
+		}
+		keys = keys[:0]
+		for _, i := range ask {
+			add(i, j)
 		}
 		if err := run(keys); err != nil {
 			return nil, err
 		}
+		left = slices.DeleteFunc(left, func(i int) bool { return out[i] != nil })
 	}
 	return out, nil
+}
+
+// fewInos are cheaper to ask for than to look for.
+const fewInos = 32
+
+const sqlInosIn = `SELECT v.ino FROM file_version v WHERE v.timeline_id = ? AND v.ino >= ? AND v.ino <= ? LIMIT ?`
+
+// inSegment leaves out those of the inodes left (indexes into inos) that a timeline has no version of at all, where that is cheap to
+// know: a segment near the end of a read path is small, and one walk along it costs less than asking for each inode.
+func inSegment(ctx context.Context, q querier, t TimelineID, inos []Ino, left []int) ([]int, error) {
+	low, high := inos[left[0]], inos[left[0]]
+	for _, i := range left {
+		low, high = min(low, inos[i]), max(high, inos[i])
+	}
+	limit, n := 2*len(left), 0
+	there := make(map[Ino]bool)
+	_, err := scanAll(ctx, q, 1, sqlInosIn, []any{int64(t), int64(low), int64(high), int64(limit)}, func(c *cells) error {
+		there[Ino(c.int(0))] = true
+		n++
+		return nil
+	})
+	if err != nil || n == limit {
+		return left, err // too long to know all of it
+	}
+	var ask []int
+	for _, i := range left {
+		if there[inos[i]] {
+			ask = append(ask, i)
+		}
+	}
+	return ask, nil
 }

@@ -6,15 +6,16 @@ import (
 	"fmt"
 )
 
+const sqlVersionByID = `SELECT ` + versionCols + ` FROM file_version v WHERE v.version_id = ? AND v.origin_timeline_id = 0`
+
 // VersionByID finds a version by its id, whichever timeline it is on.
 func (s *Store) VersionByID(ctx context.Context, id VersionID) (*Version, error) {
 	var v *Version
 	what := fmt.Sprintf("find version %d", id)
-	found, err := scanAll(ctx, s.r, versionWidth, `SELECT `+versionCols+` FROM file_version v WHERE v.version_id = ?`,
-		[]any{int64(id)}, func(c *cells) (err error) {
-			v, err = c.version(0)
-			return err
-		})
+	found, err := scanAll(ctx, s.r, versionWidth, sqlVersionByID, []any{int64(id)}, func(c *cells) (err error) {
+		v, err = c.version(0)
+		return err
+	})
 	if err == nil && !found {
 		err = ErrNotFound
 	}
@@ -55,7 +56,7 @@ func (s *Store) Timeline(ctx context.Context, id TimelineID) (*Timeline, error) 
 	return t, s.dbError("find timeline", err)
 }
 
-// Timelines lists all timelines by id.
+// Timelines lists all timelines by id, hidden segments too.
 func (s *Store) Timelines(ctx context.Context) ([]*Timeline, error) {
 	list, err := timelineRows(ctx, s.r)
 	return list, s.dbError("list timelines", err)

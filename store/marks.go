@@ -58,7 +58,11 @@ func (s *Store) Pins(ctx context.Context, kind string) ([]Pin, error) {
 // in the order of seqs, not at their values.
 func (v *View) ChangedAt(ctx context.Context) (int64, error) {
 	var at int64
-	for _, seg := range v.path {
+	path, err := v.lineage(ctx)
+	if err != nil {
+		return 0, v.s.dbError("find the newest change", err)
+	}
+	for _, seg := range path {
 		found, err := scanAll(ctx, v.q, 1, `SELECT at FROM change WHERE timeline_id = ? AND seq <= ? ORDER BY seq DESC LIMIT 1`,
 			[]any{int64(seg.Timeline), int64(seg.Cut)}, func(c *cells) error {
 				at = c.int(0)

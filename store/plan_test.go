@@ -46,6 +46,20 @@ func TestPlans(t *testing.T) {
 			"i USING PRIMARY KEY (timeline_id=? AND seq=?)", "v USING PRIMARY KEY (timeline_id=? AND ino=? AND seq=?)",
 			"b USING INDEX file_version_id (version_id=?)",
 		},
+		"inos in":       {"v USING PRIMARY KEY (timeline_id=? AND ino>? AND ino<?)"},
+		"version by id": {"v USING INDEX file_version_id (version_id=?)"},
+		"merge versions": {
+			"v USING PRIMARY KEY (timeline_id=? AND ino>? AND ino<?)", "w USING PRIMARY KEY (timeline_id=? AND ino=? AND seq<?)",
+			"h USING PRIMARY KEY (timeline_id=? AND ino=?)",
+		},
+		"merge live": {
+			"f USING PRIMARY KEY (timeline_id=? AND parent_ino>? AND parent_ino<?)",
+			"h USING PRIMARY KEY (timeline_id=? AND parent_ino=? AND name=?)",
+		},
+		"merge past": {
+			"f USING PRIMARY KEY (timeline_id=? AND parent_ino>? AND parent_ino<?)",
+			"h USING PRIMARY KEY (timeline_id=? AND parent_ino=? AND name=?)",
+		},
 		"locate":    {"b USING INDEX blob_hash (hash=?)"},
 		"locate in": {"b USING INDEX blob_hash (hash=?)"},
 		"log":       {"c USING PRIMARY KEY (timeline_id=? AND seq>? AND seq<?)"},

@@ -45,7 +45,11 @@ func (s *Store) onlyHere(ctx context.Context, ws *Workspace) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, seg := range view.path {
+	path, err := view.lineage(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, seg := range path {
 		if slices.Contains(own, seg.Timeline) {
 			continue
 		}
@@ -69,8 +73,8 @@ const (
 	sqlBasedOn = `SELECT COALESCE(max(base_seq), 0) FROM workspace
 		WHERE base_timeline_id = ? AND dropped_at IS NULL AND id <> ?`
 	sqlBasedBelow = `WITH RECURSIVE below(id, cut) AS (
-			SELECT id, parent_seq FROM timeline WHERE parent_id = ?
-			UNION ALL SELECT t.id, b.cut FROM below b JOIN timeline t ON t.parent_id = b.id)
+			SELECT id, parent_seq FROM timeline WHERE parent_id = ? AND hidden = 0
+			UNION ALL SELECT t.id, b.cut FROM below b JOIN timeline t ON t.parent_id = b.id WHERE t.hidden = 0)
 		SELECT COALESCE(max(b.cut), 0) FROM below b JOIN workspace w ON w.base_timeline_id = b.id
 		WHERE w.dropped_at IS NULL AND w.id <> ?`
 	sqlChangesIn = `SELECT count(*) FROM (

@@ -18,7 +18,7 @@ type table struct {
 // lists and paths are bytes, because POSIX says so.
 func schemaTables() []table {
 	return []table{
-		// state = parent@parent_seq + own rows
+		// state = parent@parent_seq + own rows; hidden 1: a segment that stands for those in chain, 2: one in the making
 		{name: "timeline", updated: true, cols: `id INT PRIMARY KEY, parent_id INT, parent_seq INT, head_seq INT, gc_seq INT,
 			epoch INT, change_count INT, chain TEXT, hidden INT`},
 		{name: "workspace", cols: `id INT PRIMARY KEY, name TEXT, timeline_id INT NULL, base_timeline_id INT, base_seq INT,
@@ -38,7 +38,7 @@ func schemaTables() []table {
 		// superseded names: true for seq <= cut < end_seq
 		{name: "file_node_history", key: "timeline_id, parent_ino, name, seq", cols: `timeline_id INT, parent_ino INT,
 			name BYTES, seq INT, end_seq INT, ino INT, kind INT`},
-		// atime NULL: as mtime; origin_timeline_id 0: this timeline; content_hash NULL: empty
+		// atime NULL: as mtime; origin_timeline_id 0: this timeline, else a copy in a hidden segment; content_hash NULL: empty
 		{name: "file_version", key: "timeline_id, ino, seq", cols: `timeline_id INT, ino INT, seq INT, version_id INT,
 			parent_version_id INT, replaced_version_id INT, merge_version_id INT, origin_timeline_id INT, mode INT, uid INT,
 			gid INT, nlink INT, rdev INT, size INT, holes INT, mtime INT, ctime INT, atime INT NULL,
@@ -107,6 +107,14 @@ func createSchema(t Types) []string {
 		out = append(out, "CREATE "+ix)
 	}
 	return out
+}
+
+// schema2 lets hidden segments hold copies of versions: an id is unique among the rows that are no copies.
+func schema2() []string {
+	return []string{
+		"DROP INDEX file_version_id",
+		"CREATE UNIQUE INDEX file_version_id ON file_version(version_id) WHERE origin_timeline_id = 0",
+	}
 }
 
 // createTables makes the tables that a schema version brought.

@@ -32,6 +32,9 @@ type Options struct {
 	// SegmentBytes is the size of a journal segment; 0: 16 MiB. Two of them are reserved on the disk while the store is
 	// open, so that an op is never accepted that finds no room.
 	SegmentBytes int64
+	// MergeAfter is how many segments a read path may have below a timeline before neighbours are merged into hidden ones;
+	// 0: 8, negative: never.
+	MergeAfter int
 	// crashPoint is called at named points of the applier. Crash tests stop the process there.
 	crashPoint func(point string)
 	// Blob are the options of the blob store; ReadOnly and Log are set from these.
@@ -44,8 +47,9 @@ type Store struct {
 	drv   Driver
 	o     Options
 	r     *readers
-	w     *writer  // nil if read-only, as are a, lock and pipe
+	w     *writer  // nil if read-only, as are a, merge, lock and pipe
 	a     *applier // used only by the goroutine that applies
+	merge *merger
 	blobs *blob.Store
 	lock  *os.File
 	// checking is held by Check, which keeps one reading connection and needs others: two could wait for each other.
@@ -119,7 +123,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 		if err := syncDir(s.dir); err != nil {
 			return fmt.Errorf("open store %s: %w", s.dir, err)
 		}
-		s.a = newApplier(s)
+		s.a, s.merge = newApplier(s), newMerger(s)
 	}
 	b := s.o.Blob
 	b.ReadOnly, b.Log = s.o.ReadOnly, s.o.Log
@@ -129,7 +133,11 @@ func (s *Store) open(ctx context.Context) (err error) {
 	if s.o.ReadOnly {
 		return nil
 	}
-	return s.startJournal(ctx)
+	if err := s.startJournal(ctx); err != nil {
+		return err
+	}
+	s.merge.start()
+	return nil
 }
 
 func (s *Store) openDatabase(ctx context.Context, mode Mode) error {
@@ -152,6 +160,7 @@ func (s *Store) openDatabase(ctx context.Context, mode Mode) error {
 func (s *Store) Close() error {
 	var errs []error
 	if s.w != nil {
+		s.merge.end()
 		errs = append(errs, s.stopJournal())
 		_, err := s.checkpoint(context.Background(), true)
 		errs = append(errs, err)

@@ -1,10 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Span is a stretch of one timeline: the changes after After, up to and including UpTo.
@@ -74,20 +76,38 @@ func (s *Store) Pin(ctx context.Context, v *View) (*View, error) {
 
 // Lineage is the timelines that a state came from by their parents, nearest first, each with the last seq that counts.
 // It is the read path of the view but for timelines that were merged into others for faster reading. Two lineages with
-// a timeline in common agree below it, up to the lower of the two seqs.
+// a timeline in common agree below it, up to the lower of the two seqs. The caller must not change it.
 func (s *Store) Lineage(ctx context.Context, v *View) ([]Segment, error) {
-	t, seq := v.Head()
-	var list []Segment
-	found, err := scanAll(ctx, s.r, 2, sqlLineage, []any{int64(seq), int64(t)}, func(c *cells) error {
-		list = append(list, Segment{TimelineID(c.int(0)), Seq(c.int(1))})
-		return c.bad
-	})
+	list, err := v.lineage(ctx)
 	if err != nil {
-		return nil, s.dbError(fmt.Sprintf("find what timeline %d came from", t), err)
+		return nil, s.dbError(fmt.Sprintf("find what timeline %d came from", v.path[0].Timeline), err)
 	}
-	if !found {
-		return v.path, nil
+	return list, nil
+}
+
+// lineage is Lineage. A child that has no row yet comes from what it was made of.
+func (v *View) lineage(ctx context.Context) ([]Segment, error) {
+	if list := v.from.Load(); list != nil {
+		return *list, nil
 	}
+	var list []Segment
+	for i := 0; i < 2 && i < len(v.path); i++ {
+		head := v.path[i]
+		found, err := scanAll(ctx, v.q, 2, sqlLineage, []any{int64(head.Cut), int64(head.Timeline)}, func(c *cells) error {
+			list = append(list, Segment{TimelineID(c.int(0)), Seq(c.int(1))})
+			return c.bad
+		})
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			break
+		}
+		list = append(list, head)
+	}
+	// A child's cut in its parent is below the child's own.
+	slices.SortStableFunc(list, func(a, b Segment) int { return cmp.Compare(b.Cut, a.Cut) })
+	v.from.Store(&list)
 	return list, nil
 }
 

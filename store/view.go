@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -14,6 +15,8 @@ type View struct {
 	s    *Store
 	q    querier // where its queries run; the pool but for Check
 	path []Segment
+	// from is the path by the true timelines, read when it is asked for.
+	from atomic.Pointer[[]Segment]
 }
 
 // ViewAt returns the state of timeline at seq; MaxSeq follows the head. A seq that lies on an ancestor is read there.
@@ -32,20 +35,35 @@ func (s *Store) viewAt(ctx context.Context, q querier, timeline TimelineID, seq 
 
 // readPath normalises (timeline, seq) to the timeline that owns it and returns the path from there.
 func readPath(ctx context.Context, q querier, timeline TimelineID, seq Seq) ([]Segment, error) {
-	for {
-		t, err := timelineRow(ctx, q, timeline)
-		if err != nil {
-			return nil, err
+	t, err := timelineRow(ctx, q, timeline)
+	if err == nil && t.Parent != 0 && seq <= t.ParentSeq {
+		if timeline, err = owner(ctx, q, timeline, seq); err == nil {
+			t, err = timelineRow(ctx, q, timeline)
 		}
-		if t.Parent != 0 && seq <= t.ParentSeq {
-			timeline = t.Parent
-			continue
-		}
-		if seq < t.GCSeq {
-			return nil, fmt.Errorf("history of timeline %d before seq %d has been collected: %w", timeline, t.GCSeq, ErrNotFound)
-		}
-		return append([]Segment{{timeline, seq}}, t.Chain...), nil
 	}
+	switch {
+	case err != nil:
+		return nil, err
+	case t.Hidden:
+		return nil, fmt.Errorf("timeline %d is a hidden segment: %w", timeline, ErrNotFound)
+	case seq < t.GCSeq:
+		return nil, fmt.Errorf("history of timeline %d before seq %d has been collected: %w", timeline, t.GCSeq, ErrNotFound)
+	}
+	return append([]Segment{{timeline, seq}}, t.Chain...), nil
+}
+
+const sqlOwner = `WITH RECURSIVE l(id, parent, parent_seq, n) AS (
+	SELECT id, parent_id, parent_seq, 0 FROM timeline WHERE id = ?
+	UNION ALL SELECT t.id, t.parent_id, t.parent_seq, l.n + 1 FROM l CROSS JOIN timeline t WHERE t.id = l.parent AND l.parent_seq >= ?)
+	SELECT id FROM l ORDER BY n DESC LIMIT 1`
+
+// owner is the timeline that owns seq, timeline itself or an ancestor.
+func owner(ctx context.Context, q querier, timeline TimelineID, seq Seq) (TimelineID, error) {
+	_, err := scanAll(ctx, q, 1, sqlOwner, []any{int64(timeline), int64(seq)}, func(c *cells) error {
+		timeline = TimelineID(c.int(0))
+		return nil
+	})
+	return timeline, err
 }
 
 // ViewOf returns the state that a workspace shows: the head of its timeline, or its base.
@@ -60,7 +78,8 @@ func (s *Store) viewOf(ctx context.Context, q querier, ws *Workspace) (*View, er
 	return s.viewAt(ctx, q, ws.Base, ws.BaseSeq)
 }
 
-// Path is the read path, nearest first. The caller must not change it.
+// Path is the read path, nearest first. Behind its first entry it may hold hidden segments, which stand for several
+// timelines: what asks for timelines wants Lineage. The caller must not change it.
 func (v *View) Path() []Segment { return v.path }
 
 // Head is the timeline of the view and the seq it shows, MaxSeq if it follows the head.

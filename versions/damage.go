@@ -48,7 +48,11 @@ func Damages(ctx context.Context, st *store.Store, refs map[blob.Ref]bool) ([]Da
 			d.Path = fmt.Sprintf("#%d", v.Ino) // it had no name then, or history was collected
 		}
 		for i, ws := range all {
-			for _, seg := range heads[i].Path() {
+			from, err := st.Lineage(ctx, heads[i])
+			if err != nil {
+				return err
+			}
+			for _, seg := range from {
 				if seg.Timeline == v.Origin && v.Seq <= seg.Cut {
 					d.Workspace = ws.Name
 				}

@@ -269,7 +269,11 @@ func (r *Resolved) atCommand(ctx context.Context, st *store.Store, p Point) erro
 		if err != nil {
 			return err
 		}
-		for _, seg := range v.Path() {
+		path, err := st.Lineage(ctx, v)
+		if err != nil {
+			return err
+		}
+		for _, seg := range path {
 			if seg.Timeline == cmd.Timeline && r.Seq <= seg.Cut {
 				return nil
 			}

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"wsfs/store"
@@ -58,7 +59,7 @@ func TestDeepForks(t *testing.T) {
 	}
 	ctx := context.Background()
 	c := withMain(t)
-	before := rows(t, c)
+	before := len(timelines(t, c))
 	last := "main"
 	for i := range depth {
 		next := fmt.Sprint("f", i)
@@ -66,8 +67,7 @@ func TestDeepForks(t *testing.T) {
 		write(t, c, next, func(p *pen) { p.file(fmt.Sprintf("at%03d", i%10), next) })
 		last = next
 	}
-	after := rows(t, c)
-	if got := after["timeline"] - before["timeline"]; got != int64(depth) {
+	if got := len(timelines(t, c)) - before; got != depth {
 		t.Errorf("%d forks with a change each made %d timelines", depth, got)
 	}
 	ws, err := c.Local().Workspace(ctx, last)
@@ -75,7 +75,16 @@ func TestDeepForks(t *testing.T) {
 		t.Fatal(err)
 	}
 	v, err := c.Local().ViewOf(ctx, ws)
-	if err != nil || len(v.Path()) != depth+1 {
+	if err != nil {
+		t.Fatal(err)
+	}
+	if from, err := c.Local().Lineage(ctx, v); err != nil || len(from) != depth+1 {
+		t.Errorf("the last fork comes from %d timelines, %v", len(from), err)
+	}
+	if err := c.Local().MergeSegments(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if v, err = c.Local().ViewOf(ctx, ws); err != nil || len(v.Path()) > 17 {
 		t.Errorf("read path of %d segments, %v", len(v.Path()), err)
 	}
 	want := ""
@@ -100,4 +109,14 @@ func TestDeepForks(t *testing.T) {
 		t.Errorf("its base is on timeline %d", root.Base)
 	}
 	same(t, "root", listing(t, c, "root"), "f=one")
+}
+
+// timelines are those that somebody wrote to.
+func timelines(t *testing.T, c *Client) []*store.Timeline {
+	t.Helper()
+	list, err := c.Local().Timelines(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(list, func(tl *store.Timeline) bool { return tl.Hidden })
 }

@@ -147,7 +147,7 @@ func (t *tree) place() point {
 // fork makes a workspace that starts at p, a place in the life of from.
 func (w *world) fork(from *tree, name string, p point) *tree {
 	w.t.Helper()
-	if p == from.place() {
+	if p == from.place() && from.ws.Timeline != 0 {
 		w.exact[p] = true // what is at a head when it is forked is kept exactly
 	}
 	w.pin(p)
