@@ -15,6 +15,7 @@ type notifier struct {
 	next      Origin
 	queue     []event
 	busy      bool
+	batch     int // how often busy was set
 	stopped   bool
 	done      chan struct{}
 }
@@ -55,6 +56,7 @@ func (w *notifier) run() {
 		}
 		events := w.queue
 		w.queue, w.busy = nil, true
+		w.batch++
 		var to []Observer
 		var origins []Origin
 		for id, o := range w.observers {
@@ -117,6 +119,10 @@ func (f *FS) Unobserve(id Origin) {
 	w.mu.Lock()
 	delete(w.observers, id)
 	left := len(w.observers)
+	// What is just being told may be told to it: who closes the workspace next must not wait for that under a lock.
+	for n := w.batch; w.busy && n == w.batch && !w.stopped; {
+		w.wake.Wait()
+	}
 	w.mu.Unlock()
 	if left > 0 {
 		return

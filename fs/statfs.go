@@ -17,8 +17,9 @@ type statfsCache struct {
 }
 
 // Statfs is statfs(2): the space of the disk that the store is on.
-func (f *FS) Statfs() (Statfs, error) {
-	s := &f.statfs
+func (f *FS) Statfs() (Statfs, error) { return f.statfs.get() }
+
+func (s *statfsCache) get() (Statfs, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := time.Now(); now.Sub(s.at) > time.Second {

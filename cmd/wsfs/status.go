@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -116,34 +115,7 @@ func (a *app) printStatus(r *statusReply) {
 		}
 		t.Row("daemon", daemonText)
 	} else {
-		d := r.Daemon
-		started, _ := time.Parse(time.RFC3339, d.Started)
-		t.Row("daemon", fmt.Sprintf("pid %d, started %s, version %s", d.PID, a.out.Time(started.Local()), d.Version))
-		t.Row("changes", fmt.Sprintf("%s since the start, %s in the database, %s waiting for it", ui.Count(d.Ops), ui.Count(d.Applied), ui.Bytes(d.PendingBytes)))
-		if d.Stalled != "" {
-			t.Row("stalled", d.Stalled)
-			t.Style(1, ui.Red)
-		}
-		if d.LastError != "" {
-			t.Row("last error", ui.Cut(d.LastError, 300))
-			t.Style(1, ui.Yellow)
-		}
-		for _, m := range d.Mounts {
-			text := m.Label() + " on " + ui.Name(string(m.Mountpoint))
-			if m.ReadOnly {
-				text += ", read-only"
-			}
-			if m.Temporary {
-				text += ", dropped when it is unmounted"
-			}
-			if m.Session != "" {
-				text += ", session " + ui.Name(m.Session)
-			}
-			t.Row("mount", text)
-		}
-		if len(d.Mounts) == 0 {
-			t.Row("mount", "none")
-		}
+		r.Daemon.Print(a.out, t)
 	}
 	for _, p := range r.Stale {
 		t.Row("dead mount", fmt.Sprintf("%s; `wsfs umount %s` clears it", ui.Name(string(p)), ui.Quote(string(p))))

@@ -14,11 +14,18 @@ import (
 // trip.
 const blockSize = 64 << 10
 
-// nodeID is what the kernel calls an inode. The live view is 0, so node ids and inode numbers are the same; other views
-// will be told apart by the bits above 40.
-func nodeID(ino store.Ino) uint64 { return uint64(ino) }
+// Node ids and inode numbers given to the kernel are view << viewShift | id. View 0 is what was mounted; the others are
+// trees of their own (views.go), so that no two files of a mount look like one.
+const (
+	viewShift = 40
+	viewSize  = uint64(1) << viewShift
+)
 
-func inode(id uint64) store.Ino { return store.Ino(id) }
+// nodeID is what the kernel calls a node of view 0, or any node whose view is in it already.
+func nodeID(id store.Ino) uint64 { return uint64(id) }
+
+// inode is what the view calls a node of the kernel.
+func inode(id uint64) store.Ino { return store.Ino(id & (viewSize - 1)) }
 
 func status(err error) gofuse.Status {
 	if err == nil {
@@ -27,8 +34,9 @@ func status(err error) gofuse.Status {
 	return gofuse.Status(fs.Errno(err))
 }
 
-func fillAttr(out *gofuse.Attr, a *fs.Attr) {
-	out.Ino = nodeID(a.Ino)
+// fillAttr translates attributes; base is the view's part of the inode number.
+func fillAttr(out *gofuse.Attr, a *fs.Attr, base uint64) {
+	out.Ino = base | nodeID(a.Ino)
 	out.Size = uint64(a.Size)
 	out.Blocks = uint64(a.Blocks)
 	out.Atime, out.Atimensec = splitTime(a.Atime)
@@ -54,11 +62,14 @@ func splitTime(ns int64) (sec uint64, nsec uint32) {
 }
 
 func (r *rawFS) fillEntry(out *gofuse.EntryOut, a *fs.Attr) {
-	out.NodeId = nodeID(a.ID)
+	out.NodeId = r.base | nodeID(a.ID)
 	out.Generation = a.Generation
 	out.SetEntryTimeout(r.opts.EntryTimeout)
 	out.SetAttrTimeout(r.opts.AttrTimeout)
-	fillAttr(&out.Attr, a)
+	fillAttr(&out.Attr, a, r.base)
+	if r.room != nil {
+		r.room.used.Add(1)
+	}
 }
 
 // entry is the end of every call that returns a new entry.
@@ -70,12 +81,13 @@ func (r *rawFS) entry(out *gofuse.EntryOut, a *fs.Attr, err error) gofuse.Status
 	return gofuse.OK
 }
 
+// attr is the end of every call that returns attributes.
 func (r *rawFS) attr(out *gofuse.AttrOut, a *fs.Attr, err error) gofuse.Status {
 	if err != nil {
 		return status(err)
 	}
 	out.SetTimeout(r.opts.AttrTimeout)
-	fillAttr(&out.Attr, a)
+	fillAttr(&out.Attr, a, r.base)
 	return gofuse.OK
 }
 

@@ -23,10 +23,9 @@ type echoFS struct {
 
 	thread atomic.Uint32 // of the helper under way, 0 if there is none
 	run    atomic.Pointer[echoRun]
-}
 
-// viewBits is where the number of the view begins in a node id.
-const viewBits = 40
+	referred func(id uint64) // counts a reference that only fs has counted; nil: nobody else counts
+}
 
 // echoRun is one plan with what it needs of the workspace it is about.
 type echoRun struct {
@@ -55,7 +54,7 @@ func (e *echoFS) SyncFS(ctx context.Context) gofuse.Status {
 
 // slot is the name that a request is about, nil if the plan has none. The caller holds mu.
 func (r *echoRun) slot(parent uint64, name string) *echoSlot {
-	if parent>>viewBits<<viewBits != r.base {
+	if parent>>viewShift<<viewShift != r.base {
 		return nil
 	}
 	return r.slots[echoKey{store.Ino(parent - r.base), name}]
@@ -88,7 +87,10 @@ func (e *echoFS) Lookup(cancel <-chan struct{}, h *gofuse.InHeader, name string,
 		return status(err)
 	}
 	out.NodeId, out.Generation = r.base|nodeID(s.cur.ID), a.Generation
-	fillAttr(&out.Attr, &a)
+	fillAttr(&out.Attr, &a, r.base)
+	if e.referred != nil {
+		e.referred(out.NodeId)
+	}
 	return gofuse.OK
 }
 

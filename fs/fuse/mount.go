@@ -25,8 +25,9 @@ type Mount struct {
 	log       *slog.Logger
 	transport transport
 	notifier  *notifier
-	fs        *fs.FS  // nil in tests of the transport alone
-	echoes    *echoFS // as fs
+	fs        *fs.FS  // of view 0; nil in tests of the transport alone, and in a mount of all workspaces
+	echoes    *echoFS // nil in tests of the transport alone
+	views     *views  // nil if only one tree can be seen
 	onEnd     func()
 
 	done chan struct{}
@@ -43,20 +44,41 @@ func New(ctx context.Context, f *fs.FS, point string, o Options) (*Mount, error)
 		o.Name = f.Workspace().Name
 	}
 	raw := newRaw(f, &o)
-	echoes := newEchoFS(raw)
-	m, err := mountRaw(ctx, echoes, point, o, func(m *Mount) {
+	top := gofuse.RawFileSystem(raw)
+	var v *views
+	if o.Control != nil {
+		v = newViews(raw, &o)
+		v.ctl = newRawControl(v, nil, o.Control, viewSize)
+		raw.control, top = v.ctl, v
+	}
+	echoes := newEchoFS(top)
+	return mountRaw(ctx, echoes, point, o, func(m *Mount) {
 		m.fs, m.echoes = f, echoes
 		raw.transport = m.transport
+		if v != nil {
+			v.bind(m)
+		}
 		raw.origin = f.Observe(m)
 		m.onEnd = func() {
 			f.Unobserve(raw.origin)
-			raw.OnUnmount()
+			top.OnUnmount()
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
-	return m, nil
+}
+
+// NewAll mounts a generated directory, whose names lead into workspaces, on the directory point.
+func NewAll(ctx context.Context, top fs.Control, point string, o Options) (*Mount, error) {
+	o = o.withDefaults()
+	v := newViews(nil, &o)
+	home := newRawControl(v, nil, top, 0)
+	v.home = home
+	echoes := newEchoFS(v)
+	echoes.referred = v.referred
+	return mountRaw(ctx, echoes, point, o, func(m *Mount) {
+		m.echoes = echoes
+		v.bind(m, home)
+		m.onEnd = v.OnUnmount
+	})
 }
 
 // mountRaw mounts any RawFileSystem; bind is called before the first request.

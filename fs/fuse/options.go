@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"wsfs/fs"
 	"wsfs/store"
 )
 
@@ -35,6 +36,9 @@ type Options struct {
 	// of a name; 0 means DefaultTimeout. They can be long, because what changes behind the kernel is told to it.
 	EntryTimeout, AttrTimeout, NegativeTimeout time.Duration
 
+	// Control is what .wsfs shows at the root of the workspace; nil: there is no such name.
+	Control fs.Control
+
 	// Resolver attributes a caller to a session, a command and a process; nil leaves that unknown.
 	Resolver Resolver
 	// EchoHelper is the program, with its arguments, that calls RunEchoHelper on its standard input and output: by it
@@ -45,6 +49,8 @@ type Options struct {
 	Log    *slog.Logger
 	// DevFuse and Fusermount are paths for tests and unusual systems; "" means /dev/fuse and a search of the usual places.
 	DevFuse, Fusermount string
+
+	sweepEvery time.Duration // for tests; 0 means the constant
 }
 
 const (
@@ -73,6 +79,7 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	def(&o.Poll, DefaultPoll)
+	def(&o.sweepEvery, sweepEvery)
 	def(&o.EntryTimeout, DefaultTimeout)
 	def(&o.AttrTimeout, DefaultTimeout)
 	def(&o.NegativeTimeout, DefaultTimeout)

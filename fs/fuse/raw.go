@@ -9,6 +9,7 @@ import (
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 
 	"wsfs/fs"
+	"wsfs/store"
 )
 
 // rawFS translates the kernel's requests to calls of one live workspace and back. It keeps nothing but the open files.
@@ -16,6 +17,10 @@ type rawFS struct {
 	gofuse.RawFileSystem // of the library, only for what the kernel never sends here
 
 	fs        *fs.FS
+	base      uint64      // of its node ids: its view, shifted
+	room      *room       // that it is the tree of; nil for view 0
+	control   *rawControl // its .wsfs tree; nil: none
+	limit     func(*fs.Call, *fs.Attr)
 	opts      *Options
 	now       func() time.Time
 	origin    fs.Origin
@@ -24,6 +29,16 @@ type rawFS struct {
 	files     handles[fs.Handle]
 	dirs      handles[dirHandle]
 	reads     sync.Pool // of *filled
+}
+
+// controlName is a name that the root of a workspace has and does not list.
+const controlName = ".wsfs"
+
+const eexist = gofuse.Status(syscall.EEXIST)
+
+// reserved reports whether name in the directory id is the way into the control tree of this workspace.
+func (r *rawFS) reserved(id uint64, name string) bool {
+	return id == r.base|uint64(store.RootIno) && name == controlName && r.control != nil
 }
 
 func newRaw(f *fs.FS, o *Options) *rawFS {
@@ -39,9 +54,19 @@ func (r *rawFS) String() string { return subtype }
 // does not.
 func (r *rawFS) Lookup(cancel <-chan struct{}, h *gofuse.InHeader, name string, out *gofuse.EntryOut) gofuse.Status {
 	c := r.call(cancel, h)
+	if r.reserved(h.NodeId, name) {
+		defer r.done(c)
+		return r.control.root(c, out)
+	}
 	a, err := r.fs.Lookup(&c.Call, inode(h.NodeId), name)
+	if r.limit != nil && err == nil {
+		r.limit(&c.Call, &a)
+	}
 	r.done(c)
 	if err != nil && fs.Errno(err) == syscall.ENOENT {
+		if r.room != nil && inode(h.NodeId) == store.RootIno {
+			return gofuse.ENOENT // the kernel would still believe it when the tree is closed and others change it
+		}
 		out.NodeId = 0
 		out.SetEntryTimeout(r.opts.NegativeTimeout)
 		return gofuse.OK
@@ -52,6 +77,9 @@ func (r *rawFS) Lookup(cancel <-chan struct{}, h *gofuse.InHeader, name string, 
 func (r *rawFS) Forget(nodeid, nlookup uint64) { r.fs.Forget(inode(nodeid), nlookup) }
 
 func (r *rawFS) Mkdir(cancel <-chan struct{}, in *gofuse.MkdirIn, name string, out *gofuse.EntryOut) gofuse.Status {
+	if r.reserved(in.NodeId, name) {
+		return eexist
+	}
 	c := r.call(cancel, &in.InHeader)
 	a, err := r.fs.Mkdir(&c.Call, inode(in.NodeId), name, in.Mode)
 	r.done(c)
@@ -59,6 +87,9 @@ func (r *rawFS) Mkdir(cancel <-chan struct{}, in *gofuse.MkdirIn, name string, o
 }
 
 func (r *rawFS) Mknod(cancel <-chan struct{}, in *gofuse.MknodIn, name string, out *gofuse.EntryOut) gofuse.Status {
+	if r.reserved(in.NodeId, name) {
+		return eexist
+	}
 	c := r.call(cancel, &in.InHeader)
 	a, err := r.fs.Mknod(&c.Call, inode(in.NodeId), name, in.Mode, in.Rdev)
 	r.done(c)
@@ -66,6 +97,9 @@ func (r *rawFS) Mknod(cancel <-chan struct{}, in *gofuse.MknodIn, name string, o
 }
 
 func (r *rawFS) Symlink(cancel <-chan struct{}, h *gofuse.InHeader, target, name string, out *gofuse.EntryOut) gofuse.Status {
+	if r.reserved(h.NodeId, name) {
+		return eexist
+	}
 	c := r.call(cancel, h)
 	a, err := r.fs.Symlink(&c.Call, inode(h.NodeId), name, target)
 	r.done(c)
@@ -73,6 +107,9 @@ func (r *rawFS) Symlink(cancel <-chan struct{}, h *gofuse.InHeader, target, name
 }
 
 func (r *rawFS) Link(cancel <-chan struct{}, in *gofuse.LinkIn, name string, out *gofuse.EntryOut) gofuse.Status {
+	if r.reserved(in.NodeId, name) {
+		return eexist
+	}
 	c := r.call(cancel, &in.InHeader)
 	a, err := r.fs.Link(&c.Call, inode(in.Oldnodeid), inode(in.NodeId), name)
 	r.done(c)
@@ -80,6 +117,9 @@ func (r *rawFS) Link(cancel <-chan struct{}, in *gofuse.LinkIn, name string, out
 }
 
 func (r *rawFS) Unlink(cancel <-chan struct{}, h *gofuse.InHeader, name string) gofuse.Status {
+	if r.reserved(h.NodeId, name) {
+		return gofuse.EPERM
+	}
 	c := r.call(cancel, h)
 	err := r.fs.Unlink(&c.Call, inode(h.NodeId), name)
 	r.done(c)
@@ -87,6 +127,9 @@ func (r *rawFS) Unlink(cancel <-chan struct{}, h *gofuse.InHeader, name string) 
 }
 
 func (r *rawFS) Rmdir(cancel <-chan struct{}, h *gofuse.InHeader, name string) gofuse.Status {
+	if r.reserved(h.NodeId, name) {
+		return gofuse.EPERM
+	}
 	c := r.call(cancel, h)
 	err := r.fs.Rmdir(&c.Call, inode(h.NodeId), name)
 	r.done(c)
@@ -94,6 +137,9 @@ func (r *rawFS) Rmdir(cancel <-chan struct{}, h *gofuse.InHeader, name string) g
 }
 
 func (r *rawFS) Rename(cancel <-chan struct{}, in *gofuse.RenameIn, oldName, newName string) gofuse.Status {
+	if r.reserved(in.NodeId, oldName) || r.reserved(in.Newdir, newName) {
+		return gofuse.EPERM
+	}
 	c := r.call(cancel, &in.InHeader)
 	err := r.fs.Rename(&c.Call, inode(in.NodeId), oldName, inode(in.Newdir), newName, in.Flags)
 	r.done(c)
@@ -112,11 +158,15 @@ func (r *rawFS) StatFs(_ <-chan struct{}, _ *gofuse.InHeader, out *gofuse.Statfs
 	if err != nil {
 		return status(err)
 	}
+	fillStatfs(out, &s)
+	return gofuse.OK
+}
+
+func fillStatfs(out *gofuse.StatfsOut, s *fs.Statfs) {
 	*out = gofuse.StatfsOut{
 		Blocks: s.Blocks, Bfree: s.Bfree, Bavail: s.Bavail, Files: s.Files, Ffree: s.Ffree,
 		Bsize: s.Bsize, Frsize: s.Bsize, NameLen: s.NameLen,
 	}
-	return gofuse.OK
 }
 
 // SyncFS is syncfs(2). The kernel sends it to mounts of block devices only, so nobody may count on it; see `wsfs sync`.

@@ -16,6 +16,9 @@ func (r *rawFS) GetAttr(cancel <-chan struct{}, in *gofuse.GetAttrIn, out *gofus
 	}
 	c := r.call(cancel, &in.InHeader)
 	a, err := r.fs.GetAttr(&c.Call, inode(in.NodeId), h)
+	if r.limit != nil && err == nil {
+		r.limit(&c.Call, &a)
+	}
 	r.done(c)
 	return r.attr(out, &a, err)
 }

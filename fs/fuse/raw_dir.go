@@ -22,6 +22,7 @@ func (r *rawFS) OpenDir(cancel <-chan struct{}, in *gofuse.OpenIn, out *gofuse.O
 		return status(err)
 	}
 	out.Fh = r.dirs.add(&dirHandle{dir: d})
+	r.room.held(1)
 	// The kernel keeps the listing until it changes the directory itself (it counts its own changes, and compares at the
 	// start of every pass) or is told that somebody else did: entry and inode notifications both drop it.
 	out.OpenFlags |= gofuse.FOPEN_CACHE_DIR | gofuse.FOPEN_KEEP_CACHE
@@ -45,7 +46,7 @@ func (r *rawFS) ReadDir(cancel <-chan struct{}, in *gofuse.ReadIn, out *gofuse.D
 	defer r.done(c)
 	d.lock(c)
 	defer d.mu.Unlock()
-	return status(d.dir.Read(&c.Call, in.Offset, func(e fs.DirEntry) bool { return out.AddDirEntry(dirEntry(&e)) }))
+	return status(d.dir.Read(&c.Call, in.Offset, func(e fs.DirEntry) bool { return out.AddDirEntry(dirEntry(&e, r.base)) }))
 }
 
 // ReadDirPlus adds attributes, so that the kernel need not look every name up. An entry that does not fit any more is
@@ -59,25 +60,41 @@ func (r *rawFS) ReadDirPlus(cancel <-chan struct{}, in *gofuse.ReadIn, out *gofu
 	defer r.done(c)
 	d.lock(c)
 	defer d.mu.Unlock()
-	return status(d.dir.ReadPlus(&c.Call, in.Offset, func(e fs.DirEntry, a *fs.Attr) bool {
-		entry := out.AddDirLookupEntry(dirEntry(&e))
-		if entry == nil {
+	var later []limited
+	err := d.dir.ReadPlus(&c.Call, in.Offset, func(e fs.DirEntry, a *fs.Attr) bool {
+		entry := out.AddDirLookupEntry(dirEntry(&e, r.base))
+		switch {
+		case entry == nil:
 			return false
-		}
-		if a != nil {
+		case a == nil:
+		case r.limit != nil: // asks another tree, so not under the lock of this one
+			later = append(later, limited{entry, *a})
+		default:
 			r.fillEntry(entry, a)
 		}
 		return true
-	}))
+	})
+	for i := range later {
+		r.limit(&c.Call, &later[i].attr)
+		r.fillEntry(later[i].entry, &later[i].attr)
+	}
+	return status(err)
 }
 
-func dirEntry(e *fs.DirEntry) gofuse.DirEntry {
-	return gofuse.DirEntry{Mode: e.Type, Name: e.Name, Ino: nodeID(e.Ino), Off: e.Cookie}
+// limited is an entry in a reply whose attributes are not in it yet.
+type limited struct {
+	entry *gofuse.EntryOut
+	attr  fs.Attr
+}
+
+func dirEntry(e *fs.DirEntry, base uint64) gofuse.DirEntry {
+	return gofuse.DirEntry{Mode: e.Type, Name: e.Name, Ino: base | nodeID(e.Ino), Off: e.Cookie}
 }
 
 func (r *rawFS) ReleaseDir(in *gofuse.ReleaseIn) {
 	if d := r.dirs.remove(in.Fh); d != nil {
 		d.dir.Close()
+		r.room.held(-1)
 	}
 }
 

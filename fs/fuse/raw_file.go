@@ -17,6 +17,7 @@ const longWrite = 256 << 10
 // opened gives a handle its number. Pages the kernel has stay good: what changes behind it is told to it.
 func (r *rawFS) opened(h *fs.Handle, out *gofuse.OpenOut) {
 	out.Fh = r.files.add(h)
+	r.room.held(1)
 	if h.KeepCache() {
 		out.OpenFlags |= gofuse.FOPEN_KEEP_CACHE
 	}
@@ -24,6 +25,9 @@ func (r *rawFS) opened(h *fs.Handle, out *gofuse.OpenOut) {
 }
 
 func (r *rawFS) Create(cancel <-chan struct{}, in *gofuse.CreateIn, name string, out *gofuse.CreateOut) gofuse.Status {
+	if r.reserved(in.NodeId, name) {
+		return eexist
+	}
 	c := r.call(cancel, &in.InHeader)
 	defer r.done(c)
 	a, h, err := r.fs.Create(&c.Call, inode(in.NodeId), name, in.Mode, in.Flags)
@@ -163,6 +167,7 @@ func (r *rawFS) Release(cancel <-chan struct{}, in *gofuse.ReleaseIn) {
 	c := r.call(cancel, &in.InHeader)
 	h.Release(&c.Call, in.LockOwner)
 	r.done(c)
+	r.room.held(-1)
 }
 
 func (r *rawFS) Fsync(cancel <-chan struct{}, in *gofuse.FsyncIn) gofuse.Status {

@@ -43,6 +43,7 @@ type Daemon struct {
 	server  *http.Server
 	errors  *errorLog
 	names   names
+	pasts   pasts
 
 	stopOnce sync.Once
 	stop     chan struct{} // closed when the daemon should end
@@ -163,10 +164,15 @@ func (d *Daemon) caller(ctx context.Context, s *slot) store.Attribution {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	return s.resolver("").Resolve(uint32(pid), nil, ctx.Done())
+	session, _ := ctx.Value(sessionKey{}).(string)
+	return s.resolver(session).Resolve(uint32(pid), nil, ctx.Done())
 }
 
-type peerKey struct{}
+// peerKey and sessionKey are the pid of whoever asks, and the session that it has if it names none.
+type (
+	peerKey    struct{}
+	sessionKey struct{}
+)
 
 // withPeer puts the pid of the process at the other end of a socket into the context of its requests.
 func withPeer(ctx context.Context, c net.Conn) context.Context {

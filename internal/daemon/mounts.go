@@ -65,6 +65,7 @@ func (d *Daemon) mount(ctx context.Context, req MountRequest) (Mount, error) {
 		AllowOther: req.AllowOther, ReadOnly: req.ReadOnly, Suid: req.Suid, Dev: req.Dev, NoExec: req.NoExec,
 		NonEmpty: req.NonEmpty, Name: sourceName(show.label(), d.o.Store), Transport: fuse.Transport(req.Transport),
 		Resolver: show.resolver, Log: d.log, EchoHelper: d.o.EchoHelper, NoEcho: req.NoEcho,
+		Control: d.controlOf(show.slot, show.f, show.seq, point, "", req.Session),
 	})
 	if err != nil {
 		show.release()

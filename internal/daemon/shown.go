@@ -18,6 +18,7 @@ import (
 // shown is what one mount shows: a live workspace, a state of its past, or a fork that lives as long as the mount.
 type shown struct {
 	f         *fs.FS
+	slot      *slot
 	workspace string
 	seq       store.Seq     // of a past state, 0 if it is live
 	resolver  fuse.Resolver // nil where nothing can be changed
@@ -60,7 +61,7 @@ func (d *Daemon) showLive(ctx context.Context, name, session string) (*shown, er
 	if err != nil {
 		return nil, err
 	}
-	return &shown{f: f, workspace: name, resolver: s.resolver(session), release: release}, nil
+	return &shown{f: f, slot: s, workspace: name, resolver: s.resolver(session), release: release}, nil
 }
 
 // showPast opens a state of the past. A pin keeps it for as long as the mount is there, and the view that it is read
@@ -70,28 +71,36 @@ func (d *Daemon) showPast(ctx context.Context, rev versions.Revision, point stri
 	if err != nil {
 		return nil, err
 	}
-	pin := store.Pin{Timeline: from.place.Timeline, Seq: from.place.Seq, Kind: store.PinMount, Ref: pinRef(point)}
-	what := fmt.Sprintf("pin %s for the mount on %s", rev, point)
+	f, release, err := d.openPinned(ctx, from, pinRef(point))
+	if err != nil {
+		return nil, fmt.Errorf("%s for the mount on %s: %w", rev, point, err)
+	}
+	seq := from.place.Seq
+	return &shown{f: f, slot: from.slot, workspace: from.ws.Name, seq: seq, release: release}, nil
+}
+
+// openPinned opens a state of the past with a pin of that name, which release removes after it has closed it.
+func (d *Daemon) openPinned(ctx context.Context, from frozen, ref string) (f *fs.FS, release func(), err error) {
+	pin := store.Pin{Timeline: from.place.Timeline, Seq: from.place.Seq, Kind: store.PinMount, Ref: ref}
+	what := fmt.Sprintf("pin %s@%d", from.ws.Name, pin.Seq)
 	if err := d.mark(what, d.pinOp(store.PinChange{Pin: pin})); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	unpin := func() {
 		if err := d.mark("un"+what, d.pinOp(store.PinChange{Pin: pin, Remove: true})); err != nil {
 			d.log.Error("leave a pinned state", "error", err) // the next start removes it
 		}
 	}
-	f, err := d.openPast(ctx, from)
-	if err != nil {
+	if f, err = d.openPast(ctx, from); err != nil {
 		unpin()
-		return nil, err
+		return nil, nil, err
 	}
-	release := func() {
+	return f, func() {
 		if err := f.Close(); err != nil {
 			d.log.Error("close a pinned state", "workspace", from.ws.Name, "seq", pin.Seq, "error", err)
 		}
 		unpin()
-	}
-	return &shown{f: f, workspace: from.ws.Name, seq: pin.Seq, release: release}, nil
+	}, nil
 }
 
 func (d *Daemon) openPast(ctx context.Context, from frozen) (*fs.FS, error) {
@@ -149,7 +158,7 @@ func (d *Daemon) showFork(ctx context.Context, rev versions.Revision, session st
 		s.mu.Lock()
 		s.temporary = &pin
 		s.mu.Unlock()
-		return &shown{f: f, workspace: ws.Name, resolver: s.resolver(session), release: release}, nil
+		return &shown{f: f, slot: s, workspace: ws.Name, resolver: s.resolver(session), release: release}, nil
 	}
 }
 

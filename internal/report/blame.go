@@ -59,12 +59,12 @@ func blameText(o *ui.Out, b *versions.Blamed) (notes []string, err error) {
 		if heads[owner] != nil {
 			continue
 		}
-		h := []string{"@" + itoa(int64(owner.Version.Seq)), "-", "-", "-", "(unknown)"}
+		h := []string{"@" + Itoa(int64(owner.Version.Seq)), "-", "-", "-", "(unknown)"}
 		if owner.Unknown != "" {
 			h[0] = "<=" + h[0]
 		}
 		if owner.Command != nil {
-			h[1] = "c" + itoa(int64(owner.Command.ID))
+			h[1] = "c" + Itoa(int64(owner.Command.ID))
 		}
 		if owner.Session != nil && owner.Session.Name != "" {
 			h[2] = ui.Cut(ui.Name(owner.Session.Name), 20)
@@ -84,7 +84,7 @@ func blameText(o *ui.Out, b *versions.Blamed) (notes []string, err error) {
 		heads[owner] = h
 	}
 	styles := [5]ui.Style{ui.Dim, ui.Yellow, ui.Blue, "", ui.Bold}
-	digits := len(itoa(int64(b.First + len(b.Owners))))
+	digits := len(Itoa(int64(b.First + len(b.Owners))))
 	w := o.Writer()
 	unknown := map[string]bool{}
 	for i, owner := range b.Owners {

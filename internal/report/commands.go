@@ -25,7 +25,7 @@ type CommandLine struct {
 // CommandLineOf is a command as a line of JSON; session is the name of its session.
 func CommandLineOf(c *store.CommandRow, session string) CommandLine {
 	l := CommandLine{
-		Command: "c" + itoa(int64(c.ID)), Session: session, SessionID: int64(c.Session), N: c.N, Argv: ui.Args(c.Argv),
+		Command: "c" + Itoa(int64(c.ID)), Session: session, SessionID: int64(c.Session), N: c.N, Argv: ui.Args(c.Argv),
 		Started: ui.Stamp(c.StartedAt), Ended: ui.Stamp(c.EndedAt), First: int64(c.SeqBefore) + 1, Seq: int64(c.SeqAfter),
 	}
 	l.Cwd, _ = ui.Text(c.Cwd)
@@ -46,9 +46,9 @@ func NewCommands(o *ui.Out) *Commands { return &Commands{o, o.NewTable("", "", "
 
 // Row adds a command; session is the name of its session.
 func (t *Commands) Row(c *store.CommandRow, session string) {
-	seqs := "@" + itoa(int64(c.SeqBefore)+1)
+	seqs := "@" + Itoa(int64(c.SeqBefore)+1)
 	if c.SeqAfter > c.SeqBefore+1 {
-		seqs += ".." + itoa(int64(c.SeqAfter))
+		seqs += ".." + Itoa(int64(c.SeqAfter))
 	}
 	began := "-"
 	if c.StartedAt != 0 {
@@ -61,7 +61,7 @@ func (t *Commands) Row(c *store.CommandRow, session string) {
 	if t.out.Width > 0 {
 		argv = ui.Cut(argv, max(20, t.out.Width-60))
 	}
-	t.t.Row("c"+itoa(int64(c.ID)), seqs, ui.Name(session), began, argv)
+	t.t.Row("c"+Itoa(int64(c.ID)), seqs, ui.Name(session), began, argv)
 	t.t.Style(0, ui.Yellow)
 	t.t.Style(2, ui.Blue)
 }

@@ -64,7 +64,7 @@ func LogLineOf(e *versions.Entry) LogLine {
 		l.Session, l.SessionID = e.Session.Name, int64(e.Session.ID)
 	}
 	if c := e.Command; c != nil {
-		l.Command, l.Argv = "c"+itoa(int64(c.ID)), ui.Args(c.Argv)
+		l.Command, l.Argv = "c"+Itoa(int64(c.ID)), ui.Args(c.Argv)
 		l.Cwd, _ = ui.Text(c.Cwd)
 	}
 	var into **Process
@@ -77,7 +77,8 @@ func LogLineOf(e *versions.Entry) LogLine {
 	return l
 }
 
-func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+// Itoa is n in decimal.
+func Itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 // Octal is permission bits as chmod takes them.
 func Octal(mode uint32) string { return fmt.Sprintf("%04o", mode) }

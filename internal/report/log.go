@@ -85,7 +85,7 @@ func (p *Log) summary() {
 	}
 	hint := "--all"
 	if p.last.Command != nil {
-		hint = "--command c" + itoa(int64(p.last.Command.ID))
+		hint = "--command c" + Itoa(int64(p.last.Command.ID))
 	}
 	p.Out.Writer().WriteString(p.Out.Styled(line+" ("+hint+" shows them)", ui.Dim) + "\n")
 	p.rest, p.order, p.plus = nil, nil, 0
@@ -102,7 +102,7 @@ func (p *Log) Headline(e *versions.Entry) string {
 	o := p.Out
 	var parts []string
 	if e.Command != nil {
-		parts = append(parts, o.Styled("c"+itoa(int64(e.Command.ID)), ui.Yellow))
+		parts = append(parts, o.Styled("c"+Itoa(int64(e.Command.ID)), ui.Yellow))
 	}
 	if e.Session != nil && e.Session.Name != "" {
 		parts = append(parts, o.Styled(ui.Name(e.Session.Name), ui.Blue))
@@ -127,7 +127,7 @@ func ProcessText(p *store.Process) string {
 	if p.Argv != "" {
 		return ui.Command(p.Argv)
 	}
-	return ui.Name(p.Comm) + " (pid " + itoa(int64(p.PID)) + ")"
+	return ui.Name(p.Comm) + " (pid " + Itoa(int64(p.PID)) + ")"
 }
 
 func sameProcess(a, b *store.Process) bool {
@@ -185,11 +185,11 @@ func (p *Log) line(e *versions.Entry) string {
 	case versions.Mode:
 		more = Octal(e.OldMode) + " -> " + Octal(e.NewMode)
 	case versions.Owner:
-		more = "to " + itoa(int64(e.UID)) + ":" + itoa(int64(e.GID))
+		more = "to " + Itoa(int64(e.UID)) + ":" + Itoa(int64(e.GID))
 	case versions.Made:
 		name = "the workspace"
 	}
-	line := p.Out.Styled("@"+itoa(int64(e.Seq)), ui.Dim) + " " + p.Out.Styled(what, style) + " " + name
+	line := p.Out.Styled("@"+Itoa(int64(e.Seq)), ui.Dim) + " " + p.Out.Styled(what, style) + " " + name
 	if more != "" {
 		line += " " + more
 	}

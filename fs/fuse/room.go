@@ -1,0 +1,302 @@
+package fuse
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	gofuse "github.com/hanwen/go-fuse/v2/fuse"
+
+	"wsfs/fs"
+	"wsfs/store"
+)
+
+// looseTimeout is how long the kernel keeps attributes of which it is not told that they changed.
+const looseTimeout = time.Second
+
+// room is a tree of a mount beside what was mounted, and its .wsfs tree. It is known for as long as the kernel knows the
+// tree's root, and open only while somebody is in it: then the kernel knows nodes beyond the root, or has files open, or
+// asks for something.
+type room struct {
+	v  *views
+	n  uint64 // its view
+	in *fs.Entrance
+
+	refs    atomic.Int64 // of the kernel to the root
+	used    atomic.Int64 // of the kernel to all other nodes, files open, requests under way
+	handles atomic.Int64 // files and listings open; counted in used too
+	last    atomic.Int64 // ns; last request
+	asked   atomic.Int64 // ns; last time that the kernel was asked to forget
+
+	mu   sync.RWMutex // held while the tree is opened; used is counted up before it is taken
+	tree *rawFS       // guarded by mu; nil while closed
+	ctl  *rawControl  // guarded by mu
+	shut func()       // guarded by mu; closes the tree
+}
+
+func (rm *room) base() uint64 { return rm.n << viewShift }
+
+func (rm *room) leave() {
+	if rm != nil {
+		rm.used.Add(-1)
+	}
+}
+
+// held counts a handle that is opened or closed; nothing for the view 0, which has no room.
+func (rm *room) held(n int64) {
+	if rm != nil {
+		rm.used.Add(n)
+		rm.handles.Add(n)
+	}
+}
+
+// rootAttr answers GETATTR of the root of a tree that is not open.
+func (rm *room) rootAttr(cancel <-chan struct{}, in *gofuse.GetAttrIn, out *gofuse.AttrOut) gofuse.Status {
+	host := newRaw(nil, rm.v.opts)
+	host.transport = rm.v.mount.transport
+	c := host.call(cancel, &in.InHeader)
+	a, err := rm.in.Attr(&c.Call)
+	if err != nil {
+		return status(err)
+	}
+	a.ID, a.Ino = store.RootIno, store.RootIno
+	out.SetTimeout(looseTimeout)
+	fillAttr(&out.Attr, &a, rm.base())
+	return gofuse.OK
+}
+
+func (rm *room) touch() { rm.last.Store(time.Now().UnixNano()) }
+
+func (rm *room) isClosed() bool {
+	rm.mu.RLock()
+	defer rm.mu.RUnlock()
+	return rm.tree == nil
+}
+
+// open returns the tree, opening it if it is not. yield is called before anything that waits.
+func (rm *room) open(cancel <-chan struct{}, yield func()) (*rawFS, *rawControl, error) {
+	if !rm.mu.TryRLock() {
+		yield()
+		rm.mu.RLock()
+	}
+	tree, ctl := rm.tree, rm.ctl
+	rm.mu.RUnlock()
+	if tree != nil {
+		return tree, ctl, nil
+	}
+	yield()
+	rm.mu.Lock()
+	defer rm.mu.Unlock()
+	if rm.tree != nil {
+		return rm.tree, rm.ctl, nil
+	}
+	ctx, stop := callContext(cancel)
+	defer stop()
+	t, err := rm.in.Open(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := *rm.v.opts
+	o.Resolver = t.Who
+	if t.Limit != nil {
+		o.AttrTimeout = looseTimeout
+	}
+	r := newRaw(t.FS, &o)
+	r.base, r.room, r.limit, r.transport = rm.base(), rm, t.Limit, rm.v.mount.transport
+	if t.Control != nil {
+		r.control = newRawControl(rm.v, rm, t.Control, rm.base()|viewSize)
+	}
+	r.origin = t.FS.Observe(&observer{rm.v.mount, store.Ino(rm.base()), rm.in.Path, t.FS})
+	rm.tree, rm.ctl = r, r.control
+	rm.shut = func() {
+		if r.control != nil {
+			r.control.OnUnmount()
+		}
+		r.OnUnmount()
+		t.FS.Unobserve(r.origin)
+		t.Close()
+	}
+	return rm.tree, rm.ctl, nil
+}
+
+// callContext is a context that ends when the caller was interrupted.
+func callContext(cancel <-chan struct{}) (context.Context, func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	if cancel != nil {
+		go func() {
+			select {
+			case <-cancel:
+				stop()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return ctx, stop
+}
+
+// close closes the tree unless somebody is in it, and reports whether it is closed.
+func (rm *room) close() bool {
+	rm.mu.Lock()
+	if rm.tree == nil {
+		rm.mu.Unlock()
+		return true
+	}
+	if rm.used.Load() != 0 {
+		rm.mu.Unlock()
+		return false
+	}
+	shut := rm.shut
+	rm.tree, rm.ctl, rm.shut = nil, nil, nil
+	rm.mu.Unlock()
+	shut()
+	// From now on nobody tells the kernel of changes: what it keeps of the root must not outlast that.
+	rm.v.mount.InodeChanged(store.Ino(rm.base()) | store.RootIno)
+	return true
+}
+
+// end closes the tree whoever is in it: the mount is over.
+func (rm *room) end() {
+	rm.mu.Lock()
+	defer rm.mu.Unlock()
+	if rm.tree != nil {
+		rm.shut()
+		rm.tree, rm.ctl, rm.shut = nil, nil, nil
+	}
+}
+
+// tidy closes the tree if nobody has been in it for a while. The kernel keeps nodes that nobody uses for as long as it
+// has memory, so it is asked to forget them first.
+func (rm *room) tidy(now time.Time) {
+	idle := rm.in.Idle.Nanoseconds()
+	if now.UnixNano()-rm.last.Load() < idle {
+		return
+	}
+	if rm.used.Load() == 0 {
+		rm.close()
+		return
+	}
+	if rm.handles.Load() == 0 && now.UnixNano()-rm.asked.Load() > 6*idle {
+		rm.asked.Store(now.UnixNano())
+		rm.empty()
+	}
+}
+
+// empty asks the kernel to forget every node that nobody uses, and reports false if that would show: to a process that
+// stands in a directory which is forgotten by name, and to what is mounted below one.
+func (rm *room) empty() bool {
+	rm.used.Add(1)
+	defer rm.used.Add(-1)
+	rm.mu.RLock()
+	tree := rm.tree
+	rm.mu.RUnlock()
+	if rm.inhabited() {
+		return false
+	}
+	if tree == nil {
+		return true
+	}
+	names := []string{controlName}
+	if d, err := tree.fs.OpenDir(nil, store.RootIno); err == nil {
+		_ = d.Read(nil, 0, func(e fs.DirEntry) bool { // of what is loaded: it cannot fail
+			if e.Name != "." && e.Name != ".." {
+				names = append(names, e.Name)
+			}
+			return true
+		})
+		d.Close()
+	}
+	for _, name := range names {
+		rm.v.mount.EntryChanged(store.Ino(rm.base())|store.RootIno, name)
+	}
+	return true
+}
+
+// inhabited reports whether a process has its working directory in the tree, or something is mounted there. It goes by
+// names. In other mount namespaces the same directory has others, and every path that could be it counts.
+func (rm *room) inhabited() bool {
+	part := "/" + rm.in.Path + "/"
+	whole := rm.v.mount.point + part
+	mounted := false
+	if f, err := os.Open("/proc/self/mountinfo"); err == nil {
+		_ = parseMountinfo(f, func(e mountEntry) bool { // a line that cannot be read says nothing
+			mounted = mounted || strings.HasPrefix(e.Point+"/", whole)
+			return !mounted
+		})
+		_ = f.Close()
+	}
+	if mounted {
+		return true
+	}
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return false
+	}
+	defer proc.Close()
+	pids, _ := proc.Readdirnames(-1) // of a part, if it fails
+	ours, _ := os.Readlink("/proc/self/ns/mnt")
+	for _, pid := range pids {
+		if pid[0] < '0' || pid[0] > '9' {
+			continue
+		}
+		cwd, err := os.Readlink("/proc/" + pid + "/cwd")
+		if err != nil || !strings.Contains(cwd+"/", part) {
+			continue
+		}
+		if strings.HasPrefix(cwd+"/", whole) {
+			return true
+		}
+		if ns, err := os.Readlink("/proc/" + pid + "/ns/mnt"); err == nil && ns != ours {
+			return true
+		}
+	}
+	return false
+}
+
+// forgetWait is how long Vacate waits until the kernel has said what it forgot.
+const forgetWait = time.Second
+
+// Vacate closes the tree that the key stands for; EBUSY if somebody is in it. Where nobody is, it is opened again when
+// somebody goes in.
+func (m *Mount) Vacate(key any) error {
+	v := m.views
+	if v == nil {
+		return nil
+	}
+	v.mu.RLock()
+	rm := v.byKey[key]
+	v.mu.RUnlock()
+	if rm == nil {
+		return nil
+	}
+	if rm.handles.Load() == 0 && rm.empty() {
+		for end := time.Now().Add(forgetWait); ; time.Sleep(2 * time.Millisecond) {
+			if rm.used.Load() == 0 && rm.close() {
+				return nil
+			}
+			if time.Now().After(end) {
+				break
+			}
+		}
+	}
+	return fmt.Errorf("%s is in use: a program has a file or its working directory there (fuser -vm %s lists them): %w",
+		m.point+"/"+rm.in.Path, m.point, syscall.EBUSY)
+}
+
+// Open lists the paths of the trees that are open beside what was mounted.
+func (m *Mount) Open() []string {
+	if m.views == nil {
+		return nil
+	}
+	var list []string
+	for _, rm := range m.views.all() {
+		if !rm.isClosed() {
+			list = append(list, rm.in.Path)
+		}
+	}
+	return list
+}
