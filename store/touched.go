@@ -15,6 +15,7 @@ type Span struct {
 	After, UpTo Seq
 	// Command keeps only what this command did, Except leaves out what that one did; 0 means any.
 	Command, Except CommandID
+	Session         SessionID // of StepsBack: only what this session did
 }
 
 const (

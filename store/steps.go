@@ -1,0 +1,148 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// Step is a change as far as it is needed to choose changes: without its items.
+type Step struct {
+	Timeline TimelineID
+	Seq      Seq
+	Kind     OpKind
+	At       int64 // ns since the epoch
+	Session  SessionID
+	Command  CommandID
+	Bare     bool // it has no items: nothing that a person would call a change
+}
+
+const (
+	stepCols = `SELECT c.seq, c.kind, c.at, c.session_id, c.command_id`
+	stepBare = `, NOT EXISTS (SELECT 1 FROM change_item i WHERE i.timeline_id = c.timeline_id AND i.seq = c.seq) FROM change c`
+	stepTail = ` AND c.timeline_id = ? AND c.seq > ? AND c.seq <= ? ORDER BY c.seq DESC LIMIT ?`
+	// stepPage is how many steps are read at once.
+	stepPage = 512
+
+	sqlSteps        = stepCols + stepBare + ` WHERE c.timeline_id = ? AND c.seq > ? AND c.seq <= ? ORDER BY c.seq DESC LIMIT ?`
+	sqlStepsCommand = stepCols + stepBare + ` WHERE c.command_id = ?` + stepTail
+	sqlStepsSession = stepCols + stepBare + ` WHERE c.session_id = ?` + stepTail
+
+	stepItems = `, i.op, i.ino, i.parent_ino, i.name, i.from_parent_ino, i.from_name`
+	stepJoin  = ` FROM change c CROSS JOIN change_item i`
+	stepWhere = ` WHERE c.timeline_id = ? AND c.seq > ? AND c.seq <= ? AND i.timeline_id = c.timeline_id AND i.seq = c.seq
+		ORDER BY c.seq, i.n`
+	sqlStepItems    = stepCols + stepItems + stepJoin + stepWhere
+	sqlStepVersions = stepCols + stepItems + `, ` + versionCols + stepJoin +
+		` LEFT JOIN file_version v ON v.timeline_id = i.timeline_id AND v.ino = i.ino AND v.seq = i.seq` + stepWhere
+)
+
+func (c *cells) step(t TimelineID) Step {
+	return Step{
+		Timeline: t, Seq: Seq(c.int(0)), Kind: OpKind(c.int(1)), At: c.int(2), Session: SessionID(c.int(3)),
+		Command: CommandID(c.int(4)),
+	}
+}
+
+// StepsBack calls fn with the changes of a span, newest first, until it returns false. Of the span's filters it knows
+// Command and Session, one at a time.
+func (s *Store) StepsBack(ctx context.Context, sp Span, fn func(*Step) (bool, error)) error {
+	query, first := sqlSteps, []any(nil)
+	switch {
+	case sp.Command != 0:
+		query, first = sqlStepsCommand, []any{int64(sp.Command)}
+	case sp.Session != 0:
+		query, first = sqlStepsSession, []any{int64(sp.Session)}
+	}
+	for upTo := sp.UpTo; upTo > sp.After; {
+		var page []Step
+		args := append(first[:len(first):len(first)], int64(sp.Timeline), int64(sp.After), int64(upTo), int64(stepPage))
+		if _, err := scanAll(ctx, s.r, 6, query, args, func(c *cells) error {
+			st := c.step(sp.Timeline)
+			st.Bare = c.int(5) != 0
+			page = append(page, st)
+			return nil
+		}); err != nil {
+			return s.dbError(fmt.Sprintf("read the changes of timeline %d", sp.Timeline), err)
+		}
+		for i := range page {
+			if more, err := fn(&page[i]); !more || err != nil {
+				return err
+			}
+		}
+		if len(page) < stepPage {
+			return nil
+		}
+		upTo = page[len(page)-1].Seq - 1
+	}
+	return nil
+}
+
+// StepItems calls fn with every item of the changes in a span, oldest first and in the order of the items, and with the
+// version that the item's inode became there if versions is set (nil if there is none: only a name changed, or a directory's
+// version was merged with a later one of the same group). The arguments but the version are good until fn returns.
+func (s *Store) StepItems(ctx context.Context, sp Span, versions bool, fn func(*Step, *Item, *Version) error) error {
+	if sp.UpTo <= sp.After {
+		return nil
+	}
+	query, width := sqlStepItems, 11
+	if versions {
+		query, width = sqlStepVersions, 11+versionWidth
+	}
+	var st Step
+	var it Item
+	_, err := scanAll(ctx, s.r, width, query, []any{int64(sp.Timeline), int64(sp.After), int64(sp.UpTo)}, func(c *cells) error {
+		st = c.step(sp.Timeline)
+		it = Item{
+			Op: OpKind(c.int(5)), Ino: Ino(c.int(6)), Parent: Ino(c.int(7)), Name: c.string(8), FromParent: Ino(c.int(9)),
+			FromName: c.string(10),
+		}
+		var v *Version
+		if versions && !c.null(11) {
+			var err error
+			if v, err = c.version(11); err != nil {
+				return err
+			}
+		}
+		if c.bad != nil {
+			return c.bad
+		}
+		return fn(&st, &it, v)
+	})
+	return s.dbError(fmt.Sprintf("read what changed on timeline %d after %d", sp.Timeline, sp.After), err)
+}
+
+const sqlVersionsByID = `WITH k(n, id) AS (VALUES %s)
+	SELECT k.n, ` + versionCols + ` FROM k CROSS JOIN file_version v WHERE v.version_id = k.id`
+
+// VersionsByID finds many versions by their ids. The result has nil for those that do not exist.
+func (s *Store) VersionsByID(ctx context.Context, ids []VersionID) ([]*Version, error) {
+	out := make([]*Version, len(ids))
+	keys := make([]any, 0, 2*len(ids))
+	for i, id := range ids {
+		keys = append(keys, int64(i), int64(id))
+	}
+	c := newCells(1 + versionWidth)
+	err := keyed(ctx, s.r, sqlVersionsByID, 2, keys, func(rows *sql.Rows) error {
+		if err := c.scan(rows); err != nil {
+			return err
+		}
+		var err error
+		out[c.int(0)], err = c.version(1)
+		return err
+	})
+	return out, s.dbError(fmt.Sprintf("find %d versions", len(ids)), err)
+}
+
+// SessionsNamed finds the sessions of that name, of any workspace.
+func (s *Store) SessionsNamed(ctx context.Context, name string) ([]*Session, error) {
+	var list []*Session
+	_, err := scanAll(ctx, s.r, 5, `SELECT id, name, workspace_id, agent, started_at FROM session WHERE name = ? ORDER BY id`,
+		[]any{name}, func(c *cells) error {
+			list = append(list, &Session{
+				ID: SessionID(c.int(0)), Name: c.string(1), Workspace: WorkspaceID(c.int(2)), Agent: c.string(3), StartedAt: c.int(4),
+			})
+			return c.bad
+		})
+	return list, s.dbError(fmt.Sprintf("find the sessions named %q", name), err)
+}

@@ -1,0 +1,312 @@
+package versions
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"wsfs/store"
+)
+
+// finish turns what is wanted into end states, and tells what changes.
+func (p *planner) finish(ctx context.Context) error {
+	lost, got := map[store.Ino][]store.DirName{}, map[store.Ino][]store.DirName{}
+	for k, ino := range p.want {
+		cur, err := p.current(ctx, k)
+		if err != nil {
+			return err
+		}
+		if cur == ino {
+			delete(p.want, k)
+			continue
+		}
+		if cur != 0 {
+			lost[cur] = append(lost[cur], k)
+		}
+		if ino != 0 {
+			got[ino] = append(got[ino], k)
+		}
+	}
+	links := func(ino store.Ino) int {
+		n := 0
+		if v := p.now[ino]; v != nil {
+			if n = int(v.Nlink); v.IsDir() {
+				n = min(n, 1)
+			}
+		}
+		return n + len(got[ino]) - len(lost[ino])
+	}
+	if err := p.fits(ctx, got, links); err != nil {
+		return err
+	}
+	changed, err := p.inodes(ctx, got, links)
+	if err != nil {
+		return err
+	}
+	if len(p.plan.Conflicts) > 0 {
+		slices.SortFunc(p.plan.Conflicts, func(a, b UndoConflict) int { return strings.Compare(a.Path, b.Path) })
+		p.plan.Names, p.plan.Versions, p.plan.Entries = nil, nil, nil
+		return nil
+	}
+	p.entries(lost, got, changed)
+	if err := p.hunks(ctx, changed); err != nil {
+		return err
+	}
+	for k, ino := range p.want {
+		n := store.Name{Parent: k.Parent, Name: k.Name, Ino: ino}
+		if ino != 0 {
+			n.Type = p.kind(ino)
+		}
+		p.plan.Names = append(p.plan.Names, n)
+	}
+	slices.SortFunc(p.plan.Names, func(a, b store.Name) int {
+		return cmp.Or(cmp.Compare(a.Parent, b.Parent), strings.Compare(a.Name, b.Name))
+	})
+	slices.SortFunc(p.plan.Versions, func(a, b store.Version) int { return cmp.Compare(a.Ino, b.Ino) })
+	p.count()
+	return nil
+}
+
+func (p *planner) count() {
+	slices.SortFunc(p.plan.Entries, func(a, b UndoEntry) int { return strings.Compare(a.Path, b.Path) })
+	for _, e := range p.plan.Entries {
+		switch e.What {
+		case UndoCreated:
+			p.plan.Created++
+		case UndoChanged:
+			p.plan.Changed++
+		case UndoRemoved:
+			p.plan.Removed++
+		case UndoRenamed:
+			p.plan.Renamed++
+		}
+	}
+}
+
+// fits finds names that would be in directories that are gone, and directories with two names or in themselves.
+func (p *planner) fits(ctx context.Context, got map[store.Ino][]store.DirName, links func(store.Ino) int) error {
+	if len(got) == 0 {
+		return nil
+	}
+	var unknown []store.Ino
+	for _, keys := range got {
+		for _, k := range keys {
+			if p.now[k.Parent] == nil {
+				unknown = append(unknown, k.Parent)
+			}
+		}
+	}
+	slices.Sort(unknown)
+	unknown = slices.Compact(unknown)
+	vs, err := p.h.view.Versions(ctx, unknown)
+	if err != nil {
+		return err
+	}
+	for i, v := range vs {
+		if v != nil {
+			p.now[unknown[i]] = v
+		}
+	}
+	for ino, keys := range got {
+		for _, k := range keys {
+			if k.Parent != store.RootIno && links(k.Parent) < 1 {
+				p.conflict(p.h.place.path(k), "the directory it was in was removed since")
+			}
+		}
+		if !p.directory(ino) {
+			continue
+		}
+		if links(ino) > 1 {
+			p.conflict(p.h.place.path(keys[0]), "it was moved since")
+			continue
+		}
+		at := keys[0]
+		for range MaxPath {
+			if at.Parent == ino {
+				p.conflict(p.h.place.path(keys[0]), "it would be inside of itself: directories were moved since")
+				break
+			}
+			up, ok := p.h.place.at[at.Parent]
+			if to := got[at.Parent]; len(to) > 0 {
+				up, ok = to[0], true
+			}
+			if !ok {
+				break
+			}
+			at = up
+		}
+	}
+	return nil
+}
+
+// inodes works out the end states of inodes and returns those that programs would see change.
+func (p *planner) inodes(ctx context.Context, got map[store.Ino][]store.DirName, links func(store.Ino) int) (map[store.Ino]bool, error) {
+	changed := map[store.Ino]bool{}
+	todo := map[store.Ino]bool{}
+	for ino, list := range p.h.inos {
+		if mineIn(list) && !p.out[ino] {
+			todo[ino] = true
+		}
+	}
+	for ino := range p.merged {
+		todo[ino] = true
+	}
+	for ino := range got {
+		todo[ino] = true
+	}
+	for ino := range todo {
+		if ino != store.RootIno && links(ino) < 1 {
+			continue
+		}
+		f, err := p.inode(ctx, ino)
+		if err != nil {
+			return nil, err
+		}
+		if f == nil {
+			continue
+		}
+		now, v := p.now[ino], f.v
+		dead := now.Nlink == 0
+		other := f.text != nil || v.Content != now.Content
+		_, differs := entry("", now, &v)
+		if f.text != nil {
+			differs = true
+			p.plan.texts[ino] = f.text
+		}
+		if v.ID == now.ID && !differs { // entry takes one version for itself
+			differs = f.text != nil || !sameAttributes(now, &v)
+		}
+		if !dead && !differs && v.Mtime == now.Mtime {
+			continue
+		}
+		changed[ino] = differs && !dead
+		p.time(&v, f, dead, other, got[ino])
+		p.replaces(&v, dead, got[ino])
+		p.plan.Versions = append(p.plan.Versions, v)
+	}
+	return changed, nil
+}
+
+func sameAttributes(a, b *store.Version) bool {
+	e := DiffEntry{A: a, B: b}
+	return len(e.Changed()) == 0 && a.Rdev == b.Rdev
+}
+
+// time sets the modification time: a fresh one where bytes change that somebody may have built from, else what was
+// recorded.
+func (p *planner) time(v *store.Version, f *fused, dead, other bool, at []store.DirName) {
+	fresh := f.text != nil || other && !dead
+	if dead && v.Type() == fileType {
+		for _, k := range at {
+			if list := p.h.names[k]; len(list) > 0 && list[len(list)-1].after != 0 {
+				was := p.now[list[len(list)-1].after]
+				fresh = fresh || was != nil && was.Content != v.Content
+			}
+		}
+	}
+	switch {
+	case fresh && (!p.sel.ExactTimes || f.text != nil):
+		v.Mtime = 0
+	case v.Mtime == 0:
+		v.Mtime = 1 // 0 means now
+	}
+}
+
+// replaces notes which file's name another takes over, for log and blame.
+func (p *planner) replaces(v *store.Version, dead bool, at []store.DirName) {
+	if !dead || v.Type() != fileType {
+		return
+	}
+	for _, k := range at {
+		if list := p.h.names[k]; len(list) > 0 && list[len(list)-1].after != 0 {
+			if was := p.now[list[len(list)-1].after]; was != nil && was.Type() == fileType {
+				v.Replaced = was.ID
+			}
+		}
+	}
+}
+
+// entries lists what changes, by path.
+func (p *planner) entries(lost, got map[store.Ino][]store.DirName, changed map[store.Ino]bool) {
+	told := map[store.DirName]bool{}
+	add := func(e UndoEntry, k store.DirName, ino store.Ino) {
+		told[k] = true
+		e.key, e.ino = k, ino
+		p.plan.Entries = append(p.plan.Entries, e)
+	}
+	for ino, keys := range got {
+		for i, k := range keys {
+			path := p.finalPath(k, got)
+			was := p.presentAt(k)
+			switch {
+			case was != 0:
+				add(UndoEntry{What: UndoChanged, Path: path}, k, ino)
+			case i < len(lost[ino]):
+				from := lost[ino][i]
+				if p.want[from] == 0 {
+					told[from] = true
+				}
+				add(UndoEntry{What: UndoRenamed, Path: path, From: p.h.place.path(from)}, k, ino)
+			default:
+				add(UndoEntry{What: UndoCreated, Path: path}, k, ino)
+			}
+		}
+	}
+	for ino, keys := range lost {
+		for _, k := range keys {
+			if !told[k] && p.want[k] == 0 {
+				add(UndoEntry{What: UndoRemoved, Path: p.h.place.path(k)}, k, ino)
+			}
+		}
+	}
+	for ino, yes := range changed {
+		if !yes || ino == store.RootIno {
+			continue
+		}
+		for _, k := range p.h.keys[ino] {
+			if !told[k] && p.presentAt(k) == ino {
+				add(UndoEntry{What: UndoChanged, Path: p.h.place.path(k)}, k, ino)
+			}
+		}
+	}
+	if changed[store.RootIno] {
+		add(UndoEntry{What: UndoChanged, Path: "."}, store.DirName{}, store.RootIno)
+	}
+}
+
+// presentAt is what a name that is known already leads to now.
+func (p *planner) presentAt(k store.DirName) store.Ino {
+	if list := p.h.names[k]; len(list) > 0 {
+		return list[len(list)-1].after
+	}
+	if ino, ok := p.live[k]; ok {
+		return ino
+	}
+	for ino, keys := range p.h.keys {
+		if slices.Contains(keys, k) {
+			return ino
+		}
+	}
+	return 0
+}
+
+// finalPath is the path of a name when the plan is done.
+func (p *planner) finalPath(k store.DirName, got map[store.Ino][]store.DirName) string {
+	parts := []string{k.Name}
+	for range MaxPath {
+		if k.Parent == store.RootIno {
+			break
+		}
+		up, ok := p.h.place.at[k.Parent]
+		if to := got[k.Parent]; len(to) > 0 {
+			up, ok = to[0], true
+		}
+		if !ok {
+			break
+		}
+		parts, k = append(parts, up.Name), up
+	}
+	slices.Reverse(parts)
+	return strings.Join(parts, "/")
+}

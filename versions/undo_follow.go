@@ -1,0 +1,220 @@
+package versions
+
+import (
+	"context"
+
+	"wsfs/store"
+)
+
+// choose works out what the paths leave out. What a rename has moved belongs together, and what comes back brings the
+// directories that it was in.
+func (p *planner) choose(ctx context.Context) error {
+	if len(p.sel.Paths)+len(p.sel.Except) == 0 {
+		return nil
+	}
+	verdict := map[store.DirName]bool{}
+	for _, k := range p.h.order {
+		verdict[k] = chosen(p.h.place.path(k), p.sel.Paths, p.sel.Except)
+	}
+	// One name of a moved inode decides for the other: left out if one is, where paths are left out; taken if one is,
+	// where paths are named.
+	wins := len(p.sel.Paths) > 0
+	p.findMoves()
+	for _, m := range p.moves {
+		if verdict[m.from] != verdict[m.to] {
+			verdict[m.from], verdict[m.to] = wins, wins
+		}
+	}
+	if wins {
+		for _, k := range p.h.order {
+			if verdict[k] && len(p.h.names[k]) > 0 && p.h.names[k][0].before != 0 {
+				p.bring(k.Parent, verdict, 0)
+			}
+		}
+	}
+	for _, k := range p.h.order {
+		if !verdict[k] {
+			p.skip[k] = true
+		}
+	}
+	for ino, list := range p.h.inos {
+		if !mineIn(list) {
+			continue
+		}
+		in := false
+		for _, k := range p.h.keys[ino] {
+			if ok, ours := verdict[k]; ours {
+				in = in || ok
+			} else {
+				in = in || chosen(p.h.place.path(k), p.sel.Paths, p.sel.Except)
+			}
+		}
+		if ino == store.RootIno {
+			in = chosen("", p.sel.Paths, p.sel.Except)
+		}
+		p.out[ino] = !in
+	}
+	return nil
+}
+
+// bring takes the directories in that our changes removed above something that comes back.
+func (p *planner) bring(dir store.Ino, verdict map[store.DirName]bool, depth int) {
+	for _, k := range p.h.keys[dir] {
+		list := p.h.names[k]
+		if len(list) == 0 || list[0].before != dir || list[len(list)-1].after == dir || depth > MaxPath {
+			continue
+		}
+		if _, ours := verdict[k]; ours {
+			verdict[k] = true
+			p.bring(k.Parent, verdict, depth+1)
+		}
+	}
+}
+
+// findMoves finds what our changes renamed: inodes that were there before, lost one name and got one.
+func (p *planner) findMoves() {
+	if p.moves != nil {
+		return
+	}
+	type pair struct{ lost, got []store.DirName }
+	pairs := map[store.Ino]*pair{}
+	var order []store.Ino
+	get := func(ino store.Ino) *pair {
+		if pairs[ino] == nil {
+			pairs[ino] = &pair{}
+			order = append(order, ino)
+		}
+		return pairs[ino]
+	}
+	for _, k := range p.h.order {
+		rs := runs(p.h.names[k])
+		before, after := rs[len(rs)-1].before, rs[0].after
+		if before == after {
+			continue
+		}
+		if before != 0 {
+			x := get(before)
+			x.lost = append(x.lost, k)
+		}
+		if after != 0 {
+			x := get(after)
+			x.got = append(x.got, k)
+		}
+	}
+	p.moves = []moved{}
+	for _, ino := range order {
+		if x := pairs[ino]; len(x.lost) == 1 && len(x.got) == 1 && !p.born(ino, moment{seq: store.MaxSeq}) {
+			p.moves = append(p.moves, moved{ino, x.lost[0], x.got[0]})
+		}
+	}
+}
+
+// follow goes after what we renamed and others renamed again or removed since. Directory and name are taken back one by one,
+// like two lines of a text: renamed here and moved there does not conflict, renamed twice does.
+func (p *planner) follow(ctx context.Context) error {
+	for _, m := range p.moves {
+		if p.skip[m.from] {
+			continue
+		}
+		if cur, err := p.current(ctx, m.to); cur == m.ino || err != nil {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		from := p.there(m.from)
+		if p.want[from] == m.ino {
+			delete(p.want, from)
+		}
+		var at []store.DirName
+		for _, k := range p.h.keys[m.ino] {
+			if cur, err := p.current(ctx, k); err != nil {
+				return err
+			} else if cur == m.ino && k != m.from {
+				at = append(at, k)
+			}
+		}
+		list := p.h.names[m.to]
+		other := list[len(list)-1].command
+		switch {
+		case len(at) == 0: // removed since, and stays so
+			continue
+		case len(at) > 1:
+			p.conflict(p.h.place.path(at[0]), "it was renamed, and %s gave it more names since", by(other))
+			continue
+		}
+		parent, ok := backOne(at[0].Parent, m.to.Parent, from.Parent)
+		name, okName := backOne(at[0].Name, m.to.Name, from.Name)
+		to := store.DirName{Parent: parent, Name: name}
+		if !ok || !okName {
+			p.conflict(p.h.place.path(at[0]), "it was renamed from %s, and %s renamed it again since", p.h.place.path(m.from), by(other))
+			continue
+		}
+		if to == at[0] {
+			continue
+		}
+		if there, err := p.planned(ctx, to); err != nil {
+			return err
+		} else if there != 0 && there != m.ino {
+			p.conflict(p.h.place.path(to), "%s has to go there, and it is taken", p.h.place.path(at[0]))
+			continue
+		}
+		p.want[at[0]], p.want[to] = 0, m.ino
+	}
+	return nil
+}
+
+// backOne takes the step from theirs to base back in ours.
+func backOne[T comparable](ours, base, theirs T) (T, bool) {
+	switch {
+	case ours == base, ours == theirs:
+		return theirs, true
+	case base == theirs:
+		return ours, true
+	}
+	return ours, false
+}
+
+// emptyDirs keeps directories that hold something which stays: what the paths leave out does so silently, what others
+// made since is a conflict.
+func (p *planner) emptyDirs() {
+	for {
+		gone := map[store.Ino]store.DirName{}
+		for k, ino := range p.want {
+			if list := p.h.names[k]; ino == 0 && len(list) > 0 {
+				if was := list[len(list)-1].after; was != 0 && p.directory(was) {
+					gone[was] = k
+				}
+			}
+		}
+		for k, ino := range p.want { // moved, not removed
+			if ino != 0 {
+				delete(gone, ino)
+				delete(gone, k.Parent)
+			}
+		}
+		kept := false
+		if len(gone) == 0 {
+			return
+		}
+		for k, list := range p.h.names {
+			dir, ok := gone[k.Parent]
+			if !ok || list[len(list)-1].after == 0 {
+				continue
+			}
+			if ino, planned := p.want[k]; planned && ino == 0 {
+				continue
+			}
+			if _, still := p.want[dir]; still {
+				delete(p.want, dir)
+				kept = true
+			}
+			if !p.ours(k) {
+				p.conflict(p.h.place.path(k), "it was made in %s since, which would be removed", p.h.place.path(dir))
+			}
+		}
+		if !kept {
+			return
+		}
+	}
+}

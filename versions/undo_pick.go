@@ -1,0 +1,358 @@
+package versions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"wsfs/store"
+)
+
+// UndoSelect says which changes to take back. Without Commands, Sessions and Since it is the last command of Own, or of
+// anybody, that changed something and was not taken back yet.
+type UndoSelect struct {
+	Commands []store.CommandID
+	Sessions []store.SessionID // every change by one of them
+	Since    int64             // ns since the epoch: changes after it, by whomever or by Sessions
+	After    store.Seq         // the same, by seq
+	// Own are the sessions of the asker if a name was given to them; then "the last" means theirs.
+	Own []store.SessionID
+	// Redo takes back the last undo instead.
+	Redo bool
+	// Paths keeps what is at or below one of these, Except leaves out what is; from the root of the workspace.
+	Paths, Except []string
+	// ExactTimes brings back recorded times even where bytes change.
+	ExactTimes bool
+	// Hunks asks for the hunks of every text. Picks keeps only these hunks of some paths; of paths that are not named, nothing. Nil: everything.
+	Hunks bool
+	Picks map[string][]int
+	// Now is what "lately" is counted from.
+	Now time.Time
+}
+
+// lately is how long a session counts as active after its last change.
+const lately = 10 * time.Minute
+
+// Errors of PlanUndo, to be told apart by errors.Is.
+var (
+	// ErrNothing says that there is nothing to undo or redo.
+	ErrNothing = errors.New("nothing to do")
+	// ErrDecide says that somebody has to choose.
+	ErrDecide = errors.New("needs a decision")
+)
+
+type undoError struct {
+	kind error
+	text string
+}
+
+func (e *undoError) Error() string        { return e.text }
+func (e *undoError) Is(target error) bool { return target == e.kind }
+
+func nothing(format string, args ...any) error {
+	return &undoError{ErrNothing, fmt.Sprintf(format, args...)}
+}
+
+func decide(format string, args ...any) error {
+	return &undoError{ErrDecide, fmt.Sprintf(format, args...)}
+}
+
+// picked is what is to be taken back: changes and moves of a life.
+type picked struct {
+	steps map[store.Segment]bool // timeline and seq
+	moves map[int64]*piece
+	first moment
+	last  moment
+	// undoes is the same as it will be written down; commands are all that are named there.
+	undoes   []store.Undone
+	commands []store.CommandID
+}
+
+func newPicked() *picked {
+	return &picked{steps: map[store.Segment]bool{}, moves: map[int64]*piece{}}
+}
+
+func (p *picked) empty() bool { return len(p.steps)+len(p.moves) == 0 }
+
+func (p *picked) see(m moment) {
+	if p.empty() || m.compare(p.first) < 0 {
+		p.first = m
+	}
+	if p.empty() || m.compare(p.last) > 0 {
+		p.last = m
+	}
+}
+
+// add takes a change or move in. They come newest first; broken says that a change which is not taken in came between
+// this one and the last of the same command, so that one stretch cannot stand for both.
+func (p *picked) add(pc *piece, s *store.Step, broken bool) {
+	if s == nil {
+		p.see(pc.at())
+		p.moves[pc.move.N] = pc
+		p.undoes = append(p.undoes, store.Undone{Command: pc.move.Command, Ref: pc.move.N})
+		p.name(pc.move.Command)
+		return
+	}
+	p.see(moment{seq: s.Seq})
+	p.steps[store.Segment{Timeline: s.Timeline, Cut: s.Seq}] = true
+	p.name(s.Command)
+	if !broken {
+		for i := len(p.undoes) - 1; i >= 0; i-- {
+			if u := &p.undoes[i]; u.Ref == 0 && u.Command == s.Command && u.Timeline == s.Timeline {
+				u.From = s.Seq
+				return
+			}
+		}
+	}
+	p.undoes = append(p.undoes, store.Undone{Command: s.Command, Timeline: s.Timeline, From: s.Seq, To: s.Seq})
+}
+
+func (p *picked) name(c store.CommandID) {
+	if c != 0 && !slices.Contains(p.commands, c) {
+		p.commands = append(p.commands, c)
+	}
+}
+
+// pick finds the changes that sel means.
+func (l *life) pick(ctx context.Context, sel *UndoSelect, dead *undoings) (*picked, error) {
+	switch {
+	case sel.Redo:
+		return l.pickRedo(ctx, sel, dead)
+	case len(sel.Commands) > 0:
+		return l.pickCommands(ctx, sel.Commands, dead)
+	case len(sel.Sessions) > 0 || sel.Since != 0 || sel.After != 0:
+		return l.pickMany(ctx, sel, dead)
+	}
+	return l.pickLast(ctx, sel, dead)
+}
+
+// undoing reports whether a change or move takes something back.
+func takesBack(pc *piece, s *store.Step) bool {
+	if s == nil {
+		return pc.undoes != nil
+	}
+	return s.Kind == store.OpUndo || s.Kind == store.OpRedo
+}
+
+// deadBy is what took a change or move back, nil if it stands.
+func (u *undoings) deadBy(pc *piece, s *store.Step) *undoing {
+	if s == nil {
+		return u.move(pc.move.N)
+	}
+	return u.step(s.Timeline, s.Command, s.Seq)
+}
+
+func who(pc *piece, s *store.Step) (store.CommandID, store.SessionID) {
+	if s == nil {
+		return pc.move.Command, pc.move.Session
+	}
+	return s.Command, s.Session
+}
+
+// collect takes in all changes that pass the filter and want, and of the others notes where they break a stretch.
+func (l *life) collect(ctx context.Context, filter store.Span, p *picked, want func(*piece, *store.Step) bool) error {
+	broken := map[store.CommandID]bool{}
+	return l.back(ctx, filter, func(pc *piece, s *store.Step) (bool, error) {
+		c, _ := who(pc, s)
+		if !want(pc, s) {
+			broken[c] = true
+			return true, nil
+		}
+		p.add(pc, s, broken[c])
+		if s != nil {
+			broken[c] = false
+		}
+		return true, nil
+	})
+}
+
+func (l *life) pickCommands(ctx context.Context, commands []store.CommandID, dead *undoings) (*picked, error) {
+	p := newPicked()
+	for _, c := range commands {
+		seen, before := 0, len(p.steps)+len(p.moves)
+		var by *undoing
+		err := l.collect(ctx, store.Span{Command: c}, p, func(pc *piece, s *store.Step) bool {
+			if s != nil && s.Bare {
+				return false
+			}
+			seen++
+			if d := dead.deadBy(pc, s); d != nil && !d.partial {
+				by = d
+				return l.madeBy(ctx, d, c)
+			}
+			return true
+		})
+		switch {
+		case err != nil:
+			return nil, err
+		case seen == 0:
+			return nil, &UnknownError{
+				What: "command", Name: fmt.Sprintf("c%d", c), In: fmt.Sprintf("workspace %q", l.ws.Name),
+				Hint: "`wsfs commands` lists those that changed something",
+			}
+		case len(p.steps)+len(p.moves) == before && by != nil:
+			return nil, nothing("undo c%d: it was undone already, by change %d; `wsfs redo` brings it back", c, by.by.seq)
+		case len(p.steps)+len(p.moves) == before:
+			return nil, nothing("undo c%d: it changed nothing", c)
+		}
+	}
+	return p, nil
+}
+
+// madeBy reports whether the change that took something back was made by command c itself: then both are taken in, and
+// cancel out.
+func (l *life) madeBy(ctx context.Context, d *undoing, c store.CommandID) bool {
+	for _, pc := range l.pieces {
+		if pc.move == nil && pc.span.After < d.by.seq && d.by.seq <= pc.span.UpTo {
+			id, err := l.st.CommandAt(ctx, pc.span.Timeline, d.by.seq)
+			if err == nil && id == c {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// pickMany takes in what sessions did, or all, since a point. What was taken back in that time by a change that is taken
+// in too is taken in with it; what somebody else took back is left as it is.
+func (l *life) pickMany(ctx context.Context, sel *UndoSelect, dead *undoings) (*picked, error) {
+	p := newPicked()
+	taken := map[moment]bool{}
+	old := false
+	err := l.collect(ctx, store.Span{}, p, func(pc *piece, s *store.Step) bool {
+		at, m := int64(0), moment{}
+		if s == nil {
+			at, m = pc.move.At, pc.at()
+		} else {
+			at, m = s.At, moment{seq: s.Seq}
+		}
+		if old = old || sel.Since != 0 && at <= sel.Since || m.seq <= sel.After; old {
+			return false
+		}
+		if _, session := who(pc, s); s != nil && s.Bare || len(sel.Sessions) > 0 && !slices.Contains(sel.Sessions, session) {
+			return false
+		}
+		if d := dead.deadBy(pc, s); d != nil && !d.partial && !taken[d.by] {
+			return false
+		}
+		taken[m] = true
+		return true
+	})
+	if err == nil && p.empty() {
+		err = nothing("undo: nothing was changed that is not undone already")
+	}
+	return p, err
+}
+
+// pickLast finds the last command that changed something and takes all of it in.
+func (l *life) pickLast(ctx context.Context, sel *UndoSelect, dead *undoings) (*picked, error) {
+	if len(sel.Own) == 0 {
+		if err := l.onlyOneActive(ctx, sel, dead); err != nil {
+			return nil, err
+		}
+	}
+	var last *store.Step
+	var move *piece
+	err := l.back(ctx, store.Span{}, func(pc *piece, s *store.Step) (bool, error) {
+		_, session := who(pc, s)
+		switch {
+		case s != nil && s.Bare, takesBack(pc, s), dead.deadBy(pc, s) != nil, s != nil && !pc.own && s.Kind == store.OpWorkspace,
+			s != nil && s.Kind == store.OpWorkspace, len(sel.Own) > 0 && !slices.Contains(sel.Own, session):
+			return true, nil
+		}
+		if last, move = s, nil; s == nil {
+			move = pc
+		}
+		return false, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := newPicked()
+	switch {
+	case move != nil:
+		p.add(move, nil, false)
+		return p, nil
+	case last == nil && len(sel.Own) > 0:
+		return nil, nothing("undo: no command of this session changed anything that is not undone already")
+	case last == nil:
+		return nil, nothing("undo: nothing was changed that is not undone already")
+	}
+	filter := store.Span{Command: last.Command}
+	stop := false
+	return p, l.collect(ctx, filter, p, func(pc *piece, s *store.Step) bool {
+		if s == nil {
+			return last.Command != 0 && !takesBack(pc, nil) && dead.move(pc.move.N) == nil
+		}
+		if last.Command == 0 { // nobody known: what he did without a break
+			stop = stop || s.Command != 0 || s.Session != last.Session || takesBack(pc, s)
+			return !stop && !s.Bare && dead.deadBy(pc, s) == nil && s.Seq <= last.Seq
+		}
+		return !s.Bare && !takesBack(pc, s) && dead.deadBy(pc, s) == nil
+	})
+}
+
+// onlyOneActive refuses to guess between sessions.
+func (l *life) onlyOneActive(ctx context.Context, sel *UndoSelect, dead *undoings) error {
+	limit := sel.Now.Add(-lately).UnixNano()
+	var names []string
+	seen := map[store.SessionID]bool{}
+	err := l.back(ctx, store.Span{}, func(pc *piece, s *store.Step) (bool, error) {
+		_, session := who(pc, s)
+		if s != nil && s.At < limit || s == nil && pc.move.At < limit {
+			return false, nil
+		}
+		if session == 0 || seen[session] || s != nil && s.Bare || takesBack(pc, s) || dead.deadBy(pc, s) != nil {
+			return true, nil
+		}
+		seen[session] = true
+		row, err := l.st.SessionByID(ctx, session)
+		if errors.Is(err, syscall.ENOENT) {
+			return true, nil
+		}
+		if err == nil && row.Agent != store.AgentLogin && !slices.Contains(names, row.Name) {
+			names = append(names, row.Name)
+		}
+		return true, err
+	})
+	if err == nil && len(names) > 1 {
+		err = decide("undo: %d sessions changed files within the last %s: %s; say which: --session NAME, or --command cN (`wsfs commands` lists them)",
+			len(names), formatAge(lately), strings.Join(names, ", "))
+	}
+	return err
+}
+
+// pickRedo finds the last undo that stands, unless something new came after it.
+func (l *life) pickRedo(ctx context.Context, sel *UndoSelect, dead *undoings) (*picked, error) {
+	p := newPicked()
+	found := errors.New("found")
+	err := l.back(ctx, store.Span{}, func(pc *piece, s *store.Step) (bool, error) {
+		c, session := who(pc, s)
+		if s != nil && s.Bare || dead.deadBy(pc, s) != nil || len(sel.Own) > 0 && !slices.Contains(sel.Own, session) {
+			return true, nil
+		}
+		if !takesBack(pc, s) {
+			name := "a change of no known command"
+			if c != 0 {
+				name = fmt.Sprintf("c%d", c)
+			}
+			return false, nothing("redo: the last to change something was %s, not an undo", name)
+		}
+		if s != nil && s.Kind == store.OpRedo || s == nil && pc.move.Why == WhyRedo {
+			return true, nil
+		}
+		p.add(pc, s, false)
+		return false, found
+	})
+	if err == nil {
+		err = nothing("redo: there is no undo to take back")
+	}
+	if errors.Is(err, found) {
+		err = nil
+	}
+	return p, err
+}

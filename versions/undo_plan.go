@@ -1,0 +1,172 @@
+package versions
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"wsfs/blob"
+	"wsfs/store"
+)
+
+// UndoConflict is a path that cannot be taken back, and why.
+type UndoConflict struct {
+	Path   string
+	Reason string
+}
+
+// What an UndoEntry says. The words are part of the JSON output: never change one.
+const (
+	UndoCreated = "created"
+	UndoChanged = "changed"
+	UndoRemoved = "removed"
+	UndoRenamed = "renamed"
+)
+
+// UndoEntry is one path that a plan changes.
+type UndoEntry struct {
+	What string
+	Path string
+	From string // of a renamed one
+	// Hunks are the places of a text that change, nil of anything else. See UndoSelect.Picks.
+	Hunks []UndoHunk
+
+	key store.DirName
+	ino store.Ino
+}
+
+// UndoPlan is how changes are taken back: worked out by reading alone, and valid as long as the workspace stands At.
+type UndoPlan struct {
+	At       Place
+	Undoes   []store.Undone
+	Commands []store.CommandID // what is taken back; none if nobody is known
+	Moves    int               // moves of the pointer among it
+	// Move is set if moving the pointer back is all there is to do.
+	Move *Place
+	// Names and Versions are end states, as fs.Edit takes them; texts are contents that have yet to be stored.
+	Names    []store.Name
+	Versions []store.Version
+	texts    map[store.Ino][]byte
+
+	Entries                            []UndoEntry // by path
+	Created, Changed, Removed, Renamed int
+	Conflicts                          []UndoConflict
+}
+
+// Empty reports whether the plan changes nothing.
+func (p *UndoPlan) Empty() bool { return p.Move == nil && len(p.Names)+len(p.Versions) == 0 }
+
+// Contents stores the texts that were merged and returns what fs.Edit needs of them.
+func (p *UndoPlan) Contents(st *store.Store) ([]blob.Staged, error) {
+	var out []blob.Staged
+	for i := range p.Versions {
+		v := &p.Versions[i]
+		text, ok := p.texts[v.Ino]
+		if !ok || len(text) == 0 {
+			continue
+		}
+		var staged blob.Staged
+		var err error
+		if len(text) <= blob.MaxBlob {
+			staged, err = st.Blobs().PutPacked(text)
+		} else {
+			staged, err = st.Blobs().PutReader(context.Background(), strings.NewReader(string(text)))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("store a merged text: %w", err)
+		}
+		v.Content, v.Size = staged.Content.Ref, staged.Content.Size
+		out = append(out, staged)
+	}
+	return out, nil
+}
+
+// PlanUndo works out how the changes that sel means are taken back in the state (timeline, seq) that ws stands on, which must
+// be in the database. Everything else that happened since is kept, or the plan has conflicts. The cost is that of the changes
+// since the first of them, never that of the tree. Errors are ErrNothing, ErrDecide, or real.
+func PlanUndo(ctx context.Context, st *store.Store, ws *store.Workspace, at Place, sel UndoSelect) (*UndoPlan, error) {
+	sel.Paths, sel.Except = cleanAll(sel.Paths), cleanAll(sel.Except)
+	l, err := lifeOf(ctx, st, ws, at)
+	if err != nil {
+		return nil, err
+	}
+	dead, err := l.undoings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := l.pick(ctx, &sel, dead)
+	if err != nil {
+		return nil, err
+	}
+	plan := &UndoPlan{At: at, Undoes: p.undoes, Commands: p.commands, Moves: len(p.moves), texts: map[store.Ino][]byte{}}
+	h, err := l.history(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	pl := &planner{
+		st: st, sel: &sel, h: h, plan: plan, state: map[store.Ino]*fused{}, now: map[store.Ino]*store.Version{},
+		want: map[store.DirName]store.Ino{}, done: map[store.DirName]bool{}, alias: map[store.Ino]store.Ino{},
+		merged: map[store.Ino]bool{}, live: map[store.DirName]store.Ino{}, skip: map[store.DirName]bool{},
+		out: map[store.Ino]bool{}, stuck: map[store.Ino]bool{},
+	}
+	if err := pl.run(ctx); err != nil {
+		return nil, err
+	}
+	if len(sel.Paths)+len(sel.Except) > 0 || sel.Picks != nil {
+		for i := range plan.Undoes {
+			plan.Undoes[i].Partial = true
+		}
+	} else if len(p.moves) == 1 && len(p.steps) == 0 {
+		// Nothing came since: the pointer goes back.
+		if last := l.pieces[len(l.pieces)-1]; last.move != nil && p.moves[last.move.N] == last {
+			plan.Move = &last.from
+		}
+	}
+	return plan, pl.missing(ctx)
+}
+
+// missing refuses a plan with contents that the store does not have any more.
+func (p *planner) missing(ctx context.Context) error {
+	want := map[blob.Ref]store.Ino{}
+	for i := range p.plan.Versions {
+		v := &p.plan.Versions[i]
+		if now := p.now[v.Ino]; v.Content != (blob.Ref{}) && (now == nil || now.Content != v.Content || now.Nlink == 0) {
+			want[v.Content] = v.Ino
+		}
+	}
+	if len(want) == 0 {
+		return nil
+	}
+	refs := make([]blob.Ref, 0, len(want))
+	for r := range want {
+		refs = append(refs, r)
+	}
+	if err := p.st.LocateMany(ctx, refs, func(l blob.Location) { delete(want, l.Ref) }); err != nil || len(want) == 0 {
+		return err
+	}
+	var paths []string
+	for _, ino := range want {
+		paths = append(paths, p.pathOf(ino))
+	}
+	slices.Sort(paths)
+	n := len(paths)
+	return fmt.Errorf("undo: the contents of %d files are not in the store any more (%s); `wsfs check` tells more; nothing was changed",
+		n, strings.Join(paths[:min(n, 10)], ", "))
+}
+
+// conflict notes a path that cannot be taken back.
+func (p *planner) conflict(path, format string, args ...any) {
+	c := UndoConflict{Path: path, Reason: fmt.Sprintf(format, args...)}
+	if !slices.Contains(p.plan.Conflicts, c) {
+		p.plan.Conflicts = append(p.plan.Conflicts, c)
+	}
+}
+
+// by names a command in a message.
+func by(c store.CommandID) string {
+	if c == 0 {
+		return "somebody unknown"
+	}
+	return fmt.Sprintf("c%d", c)
+}
