@@ -175,6 +175,56 @@ func backOne[T comparable](ours, base, theirs T) (T, bool) {
 	return ours, false
 }
 
+// replaced takes back what we changed in files that somebody then saved by replacing them: in the file that has the name
+// now.
+func (p *planner) replaced(ctx context.Context) error {
+	for ino, list := range p.h.inos {
+		if !mineIn(list) || p.out[ino] || p.kind(ino) != fileType || p.now[ino] == nil || p.now[ino].Nlink > 0 {
+			continue
+		}
+		for _, r := range inoRuns(list) {
+			if r.born || r.before == nil || r.after == nil {
+				break
+			}
+			k, heir := p.heir(ino, r.to)
+			if heir == 0 {
+				break
+			}
+			ours, err := p.inode(ctx, heir)
+			if err != nil || ours == nil {
+				return err
+			}
+			why, err := p.fuse(ctx, ours, r.after, &fused{v: *r.before})
+			if err != nil {
+				return err
+			}
+			if p.merged[heir] = true; why != "" {
+				p.conflict(p.h.place.path(k), "%s, after %s", why, by(r.command))
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// heir is the file that others put in the place of ino after a moment.
+func (p *planner) heir(ino store.Ino, after moment) (store.DirName, store.Ino) {
+	for _, k := range p.h.keys[ino] {
+		list := p.h.names[k]
+		if len(list) == 0 || p.ours(k) {
+			continue
+		}
+		for i := range list {
+			if e := &list[i]; e.before == ino && e.at.compare(after) > 0 {
+				if now := list[len(list)-1].after; now != ino && p.regular(now) {
+					return k, now
+				}
+			}
+		}
+	}
+	return store.DirName{}, 0
+}
+
 // emptyDirs keeps directories that hold something which stays: what the paths leave out does so silently, what others
 // made since is a conflict.
 func (p *planner) emptyDirs() {

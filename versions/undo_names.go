@@ -50,6 +50,9 @@ func (p *planner) run(ctx context.Context) error {
 	if err := p.follow(ctx); err != nil {
 		return err
 	}
+	if err := p.replaced(ctx); err != nil {
+		return err
+	}
 	p.emptyDirs()
 	return p.finish(ctx)
 }
@@ -207,7 +210,12 @@ func (p *planner) there(k store.DirName) store.DirName {
 func (p *planner) invert(ctx context.Context, k store.DirName, cur store.Ino, r *nameRun) (store.Ino, error) {
 	path := p.h.place.path(k)
 	switch {
-	case r.before == r.after, cur == r.before:
+	case r.before == r.after:
+		return cur, nil
+	case cur == 0 && r.before == 0:
+		p.goneSince(path, r)
+		return 0, nil
+	case cur == r.before:
 		return cur, nil
 	case cur == r.after && p.regular(r.before, r.after) && p.born(r.after, r.to) && p.editedAfter(r.after, r.to) != nil:
 		return cur, p.mergeInto(ctx, path, cur, r)
@@ -219,8 +227,8 @@ func (p *planner) invert(ctx context.Context, k store.DirName, cur store.Ino, r 
 		return 0, nil
 	case cur == r.after:
 		return r.before, nil
-	case cur == 0:
-		return p.goneSince(path, r), nil
+	case cur == 0: // replaced by us, removed since
+		return 0, nil
 	case r.before != 0 && p.directory(r.before) && p.directory(cur):
 		p.alias[r.before] = cur
 		return cur, nil
@@ -238,19 +246,18 @@ func (p *planner) invert(ctx context.Context, k store.DirName, cur store.Ino, r 
 	return cur, nil
 }
 
-// goneSince decides about a name that others removed after we had made or replaced what it led to: nothing is to be
-// done, unless what we made lives on elsewhere.
-func (p *planner) goneSince(path string, r *nameRun) store.Ino {
-	if r.before != 0 || !p.born(r.after, r.to) {
-		return 0
+// goneSince is about a name that we made and others removed: nothing is to be done, unless what we made lives on
+// elsewhere.
+func (p *planner) goneSince(path string, r *nameRun) {
+	if !p.born(r.after, r.to) {
+		return
 	}
 	for _, k := range p.h.keys[r.after] {
 		if list := p.h.names[k]; list[len(list)-1].after == r.after && !p.ours(k) {
 			p.conflict(p.h.place.path(k), "%s made it as %s, and %s renamed it since", by(r.command), path, by(r.other))
-			break
+			return
 		}
 	}
-	return 0
 }
 
 func (p *planner) kind(ino store.Ino) uint32 {

@@ -34,8 +34,8 @@ type UndoSelect struct {
 	Now time.Time
 }
 
-// lately is how long a session counts as active after its last change.
-const lately = 10 * time.Minute
+// Lately is how long a session counts as active after its last change.
+const Lately = 10 * time.Minute
 
 // Errors of PlanUndo, to be told apart by errors.Is.
 var (
@@ -298,7 +298,7 @@ func (l *life) pickLast(ctx context.Context, sel *UndoSelect, dead *undoings) (*
 
 // onlyOneActive refuses to guess between sessions.
 func (l *life) onlyOneActive(ctx context.Context, sel *UndoSelect, dead *undoings) error {
-	limit := sel.Now.Add(-lately).UnixNano()
+	limit := sel.Now.Add(-Lately).UnixNano()
 	var names []string
 	seen := map[store.SessionID]bool{}
 	err := l.back(ctx, store.Span{}, func(pc *piece, s *store.Step) (bool, error) {
@@ -321,7 +321,7 @@ func (l *life) onlyOneActive(ctx context.Context, sel *UndoSelect, dead *undoing
 	})
 	if err == nil && len(names) > 1 {
 		err = decide("undo: %d sessions changed files within the last %s: %s; say which: --session NAME, or --command cN (`wsfs commands` lists them)",
-			len(names), formatAge(lately), strings.Join(names, ", "))
+			len(names), formatAge(Lately), strings.Join(names, ", "))
 	}
 	return err
 }

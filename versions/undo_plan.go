@@ -69,7 +69,7 @@ func (p *UndoPlan) Contents(st *store.Store) ([]blob.Staged, error) {
 		var staged blob.Staged
 		var err error
 		if len(text) <= blob.MaxBlob {
-			staged, err = st.Blobs().PutPacked(text)
+			staged = st.Blobs().StageSmall(text)
 		} else {
 			staged, err = st.Blobs().PutReader(context.Background(), strings.NewReader(string(text)))
 		}
