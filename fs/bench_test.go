@@ -1,6 +1,7 @@
 package fs_test
 
 import (
+	"context"
 	"fmt"
 	"syscall"
 	"testing"
@@ -82,5 +83,52 @@ func BenchmarkLoad(b *testing.B) {
 		if n != 10_002 {
 			b.Fatal(n)
 		}
+	}
+}
+
+// BenchmarkEditBack is an edit that brings back a removed tree of 57,200 files, and a move of the pointer that does.
+func BenchmarkEditBack(b *testing.B) {
+	for _, how := range []string{"edit", "move"} {
+		b.Run(how, func(b *testing.B) {
+			w := newWorld(b)
+			w.mkdir("t")
+			for d := range 110 {
+				w.mkdir(fmt.Sprintf("t/%d", d))
+				for f := range 520 {
+					w.write(fmt.Sprintf("t/%d/%d", d, f), "text")
+				}
+			}
+			ctx := context.Background()
+			var from, to point
+			var err error
+			for b.Loop() {
+				b.StopTimer()
+				to.timeline, to.seq, err = w.fs.Freeze(w.c)
+				w.must(err)
+				for d := range 110 {
+					for f := range 520 {
+						w.remove(fmt.Sprintf("t/%d/%d", d, f))
+					}
+					dir, name := w.split(fmt.Sprintf("t/%d", d))
+					w.must(w.fs.Rmdir(w.c, dir, name))
+				}
+				w.must(w.fs.Rmdir(w.c, 1, "t"))
+				h, err := w.fs.Hold(ctx)
+				w.must(err)
+				from.timeline, from.seq = h.At()
+				var e *fs.Edit
+				if how == "edit" {
+					e = w.editTo(from, to)
+				}
+				b.StartTimer()
+				if how == "edit" {
+					_, err = h.Edit(ctx, e)
+				} else {
+					err = h.Move(ctx, fs.Move{Timeline: to.timeline, Seq: to.seq, Why: "rollback"})
+				}
+				w.must(err)
+				h.Release()
+			}
+		})
 	}
 }

@@ -13,7 +13,7 @@ import (
 // directory that would go with entries in it, ELOOP for one that would be inside itself.
 func (h *Held) Edit(ctx context.Context, e *Edit) (store.Seq, error) {
 	f := h.f
-	ed := &editor{f: f, e: e, t: newTeller(f), made: map[store.Ino]*node{}, want: map[store.Ino]*store.Version{}, net: map[*node]int{}}
+	ed := &editor{f: f, e: e, t: newTeller(f), made: map[store.Ino]*node{}, want: map[store.Ino]*store.Version{}, net: map[*node]int{}, free: map[*node]bool{}}
 	for i := range e.Versions {
 		ed.want[e.Versions[i].Ino] = &e.Versions[i]
 	}
@@ -89,10 +89,12 @@ func (ed *editor) load(ctx context.Context) error {
 		return err
 	}
 	for i, v := range versions {
-		if v == nil {
+		switch {
+		case v == nil && ed.want[unknown[i]] == nil:
 			return fmt.Errorf("inode %d has never been in this workspace: %w", unknown[i], syscall.EINVAL)
-		}
-		if f.nodes[v.Ino] == nil {
+		case v == nil: // of a timeline that the workspace has left
+			ed.make(newNode(*ed.want[unknown[i]]))
+		case f.nodes[v.Ino] == nil:
 			n := newNode(*v)
 			n.gone = v.Nlink == 0
 			f.adopt(n)
@@ -100,7 +102,7 @@ func (ed *editor) load(ctx context.Context) error {
 	}
 	var known []store.Ino
 	for i := range ed.e.Versions {
-		if n := f.nodes[ed.e.Versions[i].Ino]; !n.isDir() && !n.gone && n.referenced() {
+		if n := f.nodes[ed.e.Versions[i].Ino]; n != nil && !n.isDir() && !n.gone && n.referenced() {
 			known = append(known, n.ino)
 		}
 	}
@@ -113,7 +115,7 @@ func (ed *editor) load(ctx context.Context) error {
 	for i := range ed.e.Names {
 		nm := &ed.e.Names[i]
 		p := f.nodes[nm.Parent]
-		if p.gone {
+		if p == nil || p.gone {
 			continue // it has to be made by this very edit
 		}
 		if p, err = f.directory(nil, p.id); err != nil {
@@ -139,7 +141,7 @@ func (ed *editor) build() error {
 	f := ed.f
 	ed.ch = f.begin(nil, ed.e.Kind, ed.e.Who)
 	ed.ch.tell, ed.ch.op.Undoes, ed.ch.op.Contents = ed.t, ed.e.Undoes, ed.e.Contents
-	ed.lost, ed.free = map[*node][]*store.Name{}, map[*node]bool{}
+	ed.lost = map[*node][]*store.Name{}
 	for i := range ed.e.Names {
 		if err := ed.revive(ed.e.Names[i].Ino); err != nil {
 			return err
@@ -162,7 +164,7 @@ func (ed *editor) build() error {
 // handle still has that.
 func (ed *editor) revive(ino store.Ino) error {
 	n := ed.f.nodes[ino]
-	if ino == 0 || !n.gone || ed.made[ino] != nil {
+	if ino == 0 || ed.made[ino] != nil || !n.gone {
 		return nil
 	}
 	w := ed.want[ino]
@@ -172,13 +174,19 @@ func (ed *editor) revive(ino store.Ino) error {
 	if n.opens > 0 || n.lookups > 0 {
 		n = n.successor()
 	}
-	n.v.Mode, n.v.Nlink = w.Mode, 0
+	n.v.Mode = w.Mode
+	ed.make(n)
+	return nil
+}
+
+// make takes n for an inode without a name that is about to get one.
+func (ed *editor) make(n *node) {
+	n.v.Nlink = 0
 	n.dir, n.file, n.dirtySince = nil, nil, 0
 	if n.isDir() {
 		n.dir = newDir()
 	}
-	ed.made[ino], ed.free[n] = n, true
-	return nil
+	ed.made[n.ino], ed.free[n] = n, true
 }
 
 func (ed *editor) node(ino store.Ino) *node {

@@ -74,6 +74,9 @@ func (ed *editor) checkTree(changed []rebound) error {
 		}
 	}
 	for i := range changed {
+		if p := changed[i].p; ed.free[p] && ed.net[p] == 0 {
+			return fmt.Errorf("the directory of %q would have no name: %w", changed[i].to.Name, syscall.ENOENT)
+		}
 		n := changed[i].old
 		if n != nil && n.isDir() && ed.net[n] < 0 && len(n.dir.byName)+left[n] > 0 {
 			return fmt.Errorf("directory %q has entries that would go with it: %w", changed[i].to.Name, syscall.ENOTEMPTY)
@@ -138,7 +141,7 @@ func (ed *editor) attributes() {
 	for i := range ed.e.Versions {
 		w := &ed.e.Versions[i]
 		n := ed.node(w.Ino)
-		if n.gone && ed.made[w.Ino] == nil {
+		if n.gone && ed.made[w.Ino] == nil || ed.free[n] && ed.net[n] == 0 {
 			continue // it has no name, and gets none
 		}
 		same := sameState(&n.v, w) && (w.Mtime == 0 || w.Mtime == n.v.Mtime)

@@ -127,12 +127,12 @@ func (mv *mover) collect(ctx context.Context) error {
 // missing is what memory has by now and the database was not asked about. FS.mu is held.
 func (mv *mover) missing() (inos []store.Ino, names []store.DirName) {
 	for ino := range mv.inos {
-		if mv.f.nodes[ino] != nil && mv.states[ino] == nil {
+		if n := mv.f.nodes[ino]; n != nil && mv.states[ino] == nil && !n.gone {
 			inos = append(inos, ino)
 		}
 	}
 	for key := range mv.names {
-		if p := mv.f.nodes[key.Parent]; p != nil && (p.dir != nil || p.referenced()) && mv.leads[key] == nil {
+		if p := mv.f.nodes[key.Parent]; p != nil && !p.gone && (p.dir != nil || p.referenced()) && mv.leads[key] == nil {
 			names = append(names, key)
 		}
 	}
@@ -178,8 +178,12 @@ func (mv *mover) apply() {
 			mv.changed(n, s.v, s.names)
 		}
 	}
-	for ino, s := range mv.states {
-		mv.node(ino, s)
+	for ino := range mv.inos {
+		if n := f.nodes[ino]; n != nil && n.gone {
+			f.retire(n) // should the inode be there again, that is another node
+		} else if s := mv.states[ino]; s != nil {
+			mv.node(ino, s)
+		}
 	}
 	for key, l := range mv.leads {
 		p := f.nodes[key.Parent]
@@ -200,15 +204,13 @@ func (mv *mover) node(ino store.Ino, s *state) {
 	f := mv.f
 	n := f.nodes[ino]
 	switch {
-	case !s.alive() && n.gone:
-		return
 	case !s.alive():
 		mv.inode(n)
 		n.gone, n.v.Nlink = true, 0
 		n.empty()
 		f.dropOrphan(n)
 		return
-	case n.gone, n.isReg() && n.opens > 0 && (n.v.Content != s.v.Content || n.v.Size != s.v.Size):
+	case n.isReg() && n.opens > 0 && (n.v.Content != s.v.Content || n.v.Size != s.v.Size):
 		n = newNode(*s.v)
 		f.adopt(n)
 	default:
