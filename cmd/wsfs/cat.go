@@ -51,7 +51,7 @@ func (a *app) findIn(ctx context.Context, st *reading, w where, spec versions.Sp
 		path = spec.Path
 	case a.workspaceFlag != "":
 		rev.Workspace, path = a.workspaceFlag, spec.Path
-	case w.mount != nil:
+	case w.workspace != "":
 		if rev.Workspace = w.workspace; rev.Point.Kind == versions.AtHead {
 			rev = w.now()
 		}

@@ -188,7 +188,7 @@ func (a *app) pathIn(w where, arg string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if at.mount == nil {
+	if at.mount == nil || at.workspace != w.workspace {
 		return "", daemon.Fail(daemon.ExitUsage, "%s: it is on no mount of a workspace; give a path inside %s", ui.Quote(arg), w.workspace)
 	}
 	return at.path, nil

@@ -36,8 +36,8 @@ func (a *app) initCmd() *cobra.Command {
 				return err
 			}
 			if m := daemon.MountOf(mounts, dir); m != nil && m.Ours() {
-				return daemon.Fail(daemon.ExitFailed, "make store %s: it would be inside the mount of workspace %q at %s; choose a directory outside: %w",
-					dir, m.Workspace(), m.Point, syscall.EINVAL)
+				return daemon.Fail(daemon.ExitFailed, "make store %s: it would be inside the mount of %s at %s; choose a directory outside: %w",
+					dir, m.Shown(), m.Point, syscall.EINVAL)
 			}
 			for up := filepath.Dir(dir); up != "/"; up = filepath.Dir(up) {
 				if _, err := os.Stat(filepath.Join(up, sqlite.File)); err == nil {

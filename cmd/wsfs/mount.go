@@ -21,14 +21,26 @@ func (a *app) mountCmd() *cobra.Command {
 	var options []string
 	var foreground, create bool
 	cmd := &cobra.Command{
-		Use: "mount WS[@REV] MOUNTPOINT", ValidArgsFunction: a.completeWorkspace,
-		Short: "Mount a workspace",
+		Use: "mount WS[@REV] MOUNTPOINT | --all MOUNTPOINT", ValidArgsFunction: a.completeWorkspace,
+		Short: "Mount a workspace, or all",
 		Long: "Mounts workspace WS on the directory MOUNTPOINT. One daemon serves all mounts of a store; it is started by the\n" +
 			"first mount and ends after the last one. WS@REV mounts that state, read-only: it stays what it is for as long as it is\n" +
-			"mounted. With --ephemeral-fork a fork of it is mounted, which is dropped when it is unmounted.",
-		Args: cobra.ExactArgs(2),
+			"mounted. With --ephemeral-fork a fork of it is mounted, which is dropped when it is unmounted. --all mounts every\n" +
+			"workspace as a directory: what `wsfs fork` makes appears there at once.",
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case req.All && len(args) != 1:
+				return errors.New("give the mountpoint alone with --all")
+			case !req.All && len(args) != 2:
+				return errors.New("give a workspace and a mountpoint")
+			}
+			return nil
+		},
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if req.All {
+			args = append([]string{""}, args...)
+		}
 		if err := a.mountTarget(&req, args[0], create); err != nil {
 			return err
 		}
@@ -57,6 +69,7 @@ func (a *app) mountCmd() *cobra.Command {
 		return a.mountThere(cmd.Context(), w.store, req, create)
 	}
 	f := cmd.Flags()
+	f.BoolVar(&req.All, "all", false, "every workspace of the store, as directories")
 	f.BoolVar(&req.ReadOnly, "read-only", false, "nobody may change anything through this mount")
 	f.StringVar(&req.Session, "session", "", "session of processes that have no WSFS_SESSION of their own")
 	f.StringSliceVarP(&options, "options", "o", nil, "mount options: allow_other, ro, rw, suid, dev, exec, noexec, nonempty, echo, noecho")
@@ -68,8 +81,22 @@ func (a *app) mountCmd() *cobra.Command {
 	return cmd
 }
 
+// isOf is what a mount shows with its verb.
+func isOf(label string, all bool) string {
+	if all {
+		return label + " are"
+	}
+	return label + " is"
+}
+
 // mountTarget reads what is to be mounted: WS, or WS@REV, or @REV of the workspace one is in.
 func (a *app) mountTarget(req *daemon.MountRequest, arg string, create bool) error {
+	if req.All {
+		if create || req.Temporary {
+			return daemon.Fail(daemon.ExitUsage, "mount --all: --create and --ephemeral-fork are for one workspace")
+		}
+		return nil
+	}
 	if !strings.Contains(arg, "@") {
 		req.Workspace = arg
 		if err := versions.CheckWorkspaceName(arg); err != nil {
@@ -168,7 +195,7 @@ func (a *app) mountThere(ctx context.Context, dir string, req daemon.MountReques
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.out.Writer(), "%s is mounted on %s\n", m.Label(), ui.Name(string(m.Mountpoint)))
+		fmt.Fprintf(a.out.Writer(), "%s mounted on %s\n", isOf(m.Label(), m.All), ui.Name(string(m.Mountpoint)))
 		return nil
 	}
 }
@@ -204,7 +231,7 @@ func (a *app) mountHere(ctx context.Context, dir string, req daemon.MountRequest
 		return a.serve(ctx, dir, true, func(c *daemon.Client) error {
 			m, err := a.askMount(ctx, c, req, create)
 			if err == nil {
-				a.note("%s is mounted on %s; interrupt to unmount", m.Label(), ui.Name(string(m.Mountpoint)))
+				a.note("%s mounted on %s; interrupt to unmount", isOf(m.Label(), m.All), ui.Name(string(m.Mountpoint)))
 			}
 			return err
 		})
@@ -213,7 +240,7 @@ func (a *app) mountHere(ctx context.Context, dir string, req daemon.MountRequest
 	if err != nil {
 		return err
 	}
-	a.note("%s is mounted on %s by the daemon that runs already; interrupt to unmount", m.Label(), ui.Name(string(m.Mountpoint)))
+	a.note("%s mounted on %s by the daemon that runs already; interrupt to unmount", isOf(m.Label(), m.All), ui.Name(string(m.Mountpoint)))
 	for {
 		select {
 		case <-ctx.Done():

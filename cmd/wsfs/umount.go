@@ -68,7 +68,7 @@ func (a *app) umountOne(ctx context.Context, m *daemon.MountInfo, lazy bool) err
 	if err := a.end(ctx, m, lazy); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out.Writer(), "%s is unmounted from %s\n", ui.Name(m.Label()), ui.Name(m.Point))
+	fmt.Fprintf(a.out.Writer(), "%s unmounted from %s\n", isOf(ui.Name(m.Label()), m.All()), ui.Name(m.Point))
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"wsfs/internal/daemon"
 	"wsfs/store"
@@ -19,12 +20,19 @@ type where struct {
 	store     string // directory, absolute, without symbolic links; it may not exist
 	workspace string // "" if the place is on no mount of the store
 	path      string // in the workspace, "" for its root
+	past      string // the point whose state the path is in, if it leads through .wsfs/at; "": what the mount shows
 	mount     *daemon.MountInfo
 }
 
 // now is what a workspace without a point means there: its present, or the state that a pinned mount shows.
 func (w where) now() versions.Revision {
 	rev := versions.Revision{Workspace: w.workspace}
+	if w.past != "" {
+		if past, err := versions.Parse("@"+w.past, time.Local); err == nil {
+			rev.Point = past.Point
+			return rev
+		}
+	}
 	if w.mount != nil {
 		if n, err := strconv.ParseInt(w.mount.Seq(), 10, 64); err == nil {
 			rev.Point = versions.Point{Kind: versions.AtSeq, Seq: store.Seq(n)}
@@ -60,7 +68,7 @@ func (a *app) placeOf(path string) (where, error) {
 		}
 	}
 	if m := daemon.MountOf(mounts, abs); m != nil && m.Ours() && (w.store == "" || w.store == m.Store()) {
-		return where{m.Store(), m.Workspace(), m.PathIn(abs), m}, nil
+		return placeOn(m, abs), nil
 	}
 	if w.store != "" {
 		return w, nil
@@ -77,6 +85,19 @@ func (a *app) placeOf(path string) (where, error) {
 	}
 	w.store, err = a.realPath(mounts, def)
 	return w, err
+}
+
+// placeOn is the place of abs, which is on m. In a mount of all workspaces the first name is that of the workspace; below
+// .wsfs/at/REV a path is what it is without that, at REV.
+func placeOn(m *daemon.MountInfo, abs string) where {
+	w := where{store: m.Store(), workspace: m.Workspace(), path: m.PathIn(abs), mount: m}
+	if m.All() {
+		w.workspace, w.path, _ = strings.Cut(w.path, "/")
+	}
+	if rest, ok := strings.CutPrefix(w.path, ".wsfs/at/"); ok {
+		w.past, w.path, _ = strings.Cut(rest, "/")
+	}
+	return w
 }
 
 func (a *app) defaultStore() (string, error) {
@@ -172,6 +193,10 @@ func (a *app) placeOfName(path string) (where, error) {
 	if len(base) > 255 {
 		return w, daemon.Fail(daemon.ExitUsage, "path %.60q...: its name is %d bytes long, at most 255 are possible: %w", path, len(base), syscall.ENAMETOOLONG)
 	}
-	w.path = filepath.Join(w.path, base)
+	if w.mount.All() && w.workspace == "" {
+		w.workspace = base
+	} else {
+		w.path = filepath.Join(w.path, base)
+	}
 	return w, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -148,7 +149,13 @@ func addMounts(lines []*workspaceLine, dir string) error {
 		byName[l.Name] = l
 	}
 	for i := range mounts {
-		if m := &mounts[i]; m.Ours() && m.Store() == dir && byName[m.Workspace()] != nil {
+		m := &mounts[i]
+		if m.Ours() && m.Store() == dir && m.All() {
+			for _, l := range lines {
+				l.Mounted = append(l.Mounted, daemon.Path(filepath.Join(m.Point, l.Name)))
+			}
+		}
+		if m.Ours() && m.Store() == dir && byName[m.Workspace()] != nil {
 			l := byName[m.Workspace()]
 			if seq, err := strconv.ParseInt(m.Seq(), 10, 64); err == nil {
 				l.Pinned = append(l.Pinned, pinnedLine{daemon.Path(m.Point), seq})

@@ -91,6 +91,7 @@ type MountRequest struct {
 	Workspace  string `json:"workspace"`
 	Revision   string `json:"revision,omitempty"`  // WS@POINT: this state of it, read-only; times in UTC
 	Temporary  bool   `json:"temporary,omitempty"` // a fork of it that is dropped when it is unmounted
+	All        bool   `json:"all,omitempty"`       // every workspace of the store, as directories; Workspace is ""
 	Mountpoint Path   `json:"mountpoint"`
 	ReadOnly   bool   `json:"read_only,omitempty"`
 	Session    string `json:"session,omitempty"` // session of callers that name none themselves
@@ -112,10 +113,27 @@ type Mount struct {
 	Since      string `json:"since"`
 	Seq        int64  `json:"seq,omitempty"`       // the state that is shown, if not the present
 	Temporary  bool   `json:"temporary,omitempty"` // the workspace is dropped when it is unmounted
+	All        bool   `json:"all,omitempty"`       // every workspace of the store, as directories
 }
 
-// Label is the workspace as it is shown: WS, or WS@SEQ.
-func (m *Mount) Label() string { return mountLabel(m.Workspace, store.Seq(m.Seq)) }
+// Label is what is shown, for people: WS, or WS@SEQ, or all.
+func (m *Mount) Label() string {
+	if m.All {
+		return allShown
+	}
+	return m.source()
+}
+
+// allShown is what a mount of all workspaces shows.
+const allShown = "all workspaces"
+
+// source is the part of the mount's source that says what is shown.
+func (m *Mount) source() string {
+	if m.All {
+		return allLabel
+	}
+	return mountLabel(m.Workspace, store.Seq(m.Seq))
+}
 
 // UnmountResult says which mounts were ended.
 type UnmountResult struct {

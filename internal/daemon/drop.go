@@ -11,6 +11,15 @@ import (
 
 // drop takes a workspace away, in one row. Nothing of it is deleted: undrop brings it back until it is collected.
 func (d *Daemon) drop(ctx context.Context, req DropRequest) (DropReply, error) {
+	out, err := d.dropIdle(ctx, req)
+	if err == nil {
+		d.tellGone(out.Workspace)
+	}
+	return out, err
+}
+
+// dropIdle drops a workspace that nobody uses.
+func (d *Daemon) dropIdle(ctx context.Context, req DropRequest) (DropReply, error) {
 	ws, err := d.workspace(ctx, req.Workspace)
 	if err != nil {
 		return DropReply{}, err
@@ -20,6 +29,9 @@ func (d *Daemon) drop(ctx context.Context, req DropRequest) (DropReply, error) {
 		return DropReply{}, err
 	}
 	who := d.callerAt(ctx, s)
+	if err := d.vacate(ws.ID); err != nil {
+		return DropReply{}, Fail(ExitFailed, "drop %q: %w", ws.Name, err)
+	}
 	s.mu.Lock() // nobody can make it live meanwhile
 	defer s.mu.Unlock()
 	if s.gone {

@@ -60,8 +60,8 @@ func (d *Daemon) checkImport(dir, name string) error {
 		return err
 	}
 	if m := MountOf(mounts, dir); m != nil && m.Ours() && m.Store() == d.o.Store {
-		return Fail(ExitFailed, "import %s: it is in the mount of workspace %q at %s; it is versioned there already: %w",
-			dir, m.Workspace(), m.Point, syscall.EINVAL)
+		return Fail(ExitFailed, "import %s: it is in the mount of %s at %s; it is versioned there already: %w",
+			dir, m.Shown(), m.Point, syscall.EINVAL)
 	}
 	if within(dir, d.o.Store) {
 		return Fail(ExitFailed, "import %s: it is inside the store %s: %w", dir, d.o.Store, syscall.EINVAL)

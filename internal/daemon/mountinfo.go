@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// fsType is what /proc/self/mountinfo calls our mounts, and sourcePrefix begins their source: wsfs:WS:STORE, or
-// wsfs:WS@SEQ:STORE for a state of the past. The store stands in it so that whoever finds a mount finds the store's socket, whether or not its daemon lives.
+// fsType is what /proc/self/mountinfo calls our mounts, and sourcePrefix begins their source: wsfs:WS:STORE,
+// wsfs:WS@SEQ:STORE for a state of the past, or wsfs:@all:STORE for all workspaces. The store stands in it so that whoever finds a mount finds the store's socket, whether or not its daemon lives.
 const (
 	fsType       = "fuse.wsfs"
 	sourcePrefix = "wsfs:"
@@ -39,11 +39,34 @@ func (m *MountInfo) Workspace() string {
 	return ws
 }
 
-// Label is the workspace as it is shown: WS, or WS@SEQ for a state of the past.
-func (m *MountInfo) Label() string { ws, _ := splitSource(m.Source); return ws }
+// Label is what is shown, for people: WS, or WS@SEQ for a state of the past, or all workspaces.
+func (m *MountInfo) Label() string {
+	if m.All() {
+		return allShown
+	}
+	ws, _ := splitSource(m.Source)
+	return ws
+}
+
+// Shown is Label as a part of a sentence.
+func (m *MountInfo) Shown() string {
+	if m.All() {
+		return allShown
+	}
+	return "workspace " + strconv.Quote(m.Workspace())
+}
+
+// All reports whether one of our mounts shows every workspace of its store, as directories.
+func (m *MountInfo) All() bool { ws, _ := splitSource(m.Source); return ws == allLabel }
 
 // Seq is the state of the past that one of our mounts shows, "" if it shows the present.
-func (m *MountInfo) Seq() string { _, seq, _ := strings.Cut(m.Label(), "@"); return seq }
+func (m *MountInfo) Seq() string {
+	if m.All() {
+		return ""
+	}
+	_, seq, _ := strings.Cut(m.Label(), "@")
+	return seq
+}
 
 // Store is the store's directory as it was when the mount was made.
 func (m *MountInfo) Store() string { _, store := splitSource(m.Source); return store }

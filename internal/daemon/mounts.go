@@ -8,12 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
 	"wsfs/fs/fuse"
-	"wsfs/store"
 )
 
 // unmountPatience is how long the end of the daemon waits for users of a mount before it cuts them off.
@@ -40,12 +40,14 @@ func (d *Daemon) mount(ctx context.Context, req MountRequest) (Mount, error) {
 	switch {
 	case d.ending:
 		d.mu.Unlock()
-		return Mount{}, Fail(ExitFailed, "mount %s on %s: the daemon is ending; try again: %w", req.Workspace, point, syscall.EAGAIN)
+		return Mount{}, Fail(ExitFailed, "mount on %s: the daemon is ending; try again: %w", point, syscall.EAGAIN)
 	case d.mounts[point] != nil:
-		have := d.mounts[point].req.Workspace
+		have := "workspace " + strconv.Quote(d.mounts[point].req.Workspace) + " is"
+		if d.mounts[point].req.All {
+			have = "all workspaces are"
+		}
 		d.mu.Unlock()
-		return Mount{}, Fail(ExitFailed, "mount %s on %s: workspace %q is mounted there; `wsfs umount %s` ends that: %w",
-			req.Workspace, point, have, point, syscall.EBUSY)
+		return Mount{}, Fail(ExitFailed, "mount on %s: %s mounted there; `wsfs umount %s` ends that: %w", point, have, point, syscall.EBUSY)
 	}
 	d.mounts[point] = entry
 	d.mu.Unlock()
@@ -55,20 +57,8 @@ func (d *Daemon) mount(ctx context.Context, req MountRequest) (Mount, error) {
 		d.mu.Unlock()
 		d.leaveIfIdle()
 	}
-	show, err := d.show(ctx, &req)
+	show, m, err := d.mountOn(ctx, &req)
 	if err != nil {
-		drop()
-		return Mount{}, err
-	}
-	req.Workspace, req.ReadOnly = show.workspace, req.ReadOnly || show.seq != 0
-	m, err := fuse.New(context.WithoutCancel(ctx), show.f, point, fuse.Options{
-		AllowOther: req.AllowOther, ReadOnly: req.ReadOnly, Suid: req.Suid, Dev: req.Dev, NoExec: req.NoExec,
-		NonEmpty: req.NonEmpty, Name: sourceName(show.label(), d.o.Store), Transport: fuse.Transport(req.Transport),
-		Resolver: show.resolver, Log: d.log, EchoHelper: d.o.EchoHelper, NoEcho: req.NoEcho,
-		Control: d.controlOf(show.slot, show.f, show.seq, point, "", req.Session),
-	})
-	if err != nil {
-		show.release()
 		drop()
 		return Mount{}, err
 	}
@@ -92,6 +82,34 @@ func (d *Daemon) mount(ctx context.Context, req MountRequest) (Mount, error) {
 	return info, nil
 }
 
+// mountOn mounts what req asks for.
+func (d *Daemon) mountOn(ctx context.Context, req *MountRequest) (*shown, *fuse.Mount, error) {
+	if req.All {
+		m, err := d.mountAll(ctx, req)
+		return &shown{workspace: allLabel, release: func() {}}, m, err
+	}
+	show, err := d.show(ctx, req)
+	if err != nil {
+		return nil, nil, err
+	}
+	req.Workspace, req.ReadOnly = show.workspace, req.ReadOnly || show.seq != 0
+	o := d.mountOptions(req, show.label())
+	o.Resolver, o.Control = show.resolver, d.controlOf(show.slot, show.f, show.seq, string(req.Mountpoint), "", req.Session)
+	m, err := fuse.New(context.WithoutCancel(ctx), show.f, string(req.Mountpoint), o)
+	if err != nil {
+		show.release()
+	}
+	return show, m, err
+}
+
+func (d *Daemon) mountOptions(req *MountRequest, label string) fuse.Options {
+	return fuse.Options{
+		AllowOther: req.AllowOther, ReadOnly: req.ReadOnly, Suid: req.Suid, Dev: req.Dev, NoExec: req.NoExec,
+		NonEmpty: req.NonEmpty, Name: sourceName(label, d.o.Store), Transport: fuse.Transport(req.Transport),
+		Log: d.log, EchoHelper: d.o.EchoHelper, NoEcho: req.NoEcho,
+	}
+}
+
 // checkPlace refuses mountpoints that would make the daemon wait for itself. It only compares names.
 func (d *Daemon) checkPlace(point string) error {
 	refuse := func(errno syscall.Errno, format string, args ...any) error {
@@ -113,7 +131,7 @@ func (d *Daemon) checkPlace(point string) error {
 	for i := range mounts {
 		m := &mounts[i]
 		if m.Ours() && m.Store() == d.o.Store && m.Point != point && within(point, m.Point) {
-			return refuse(syscall.EINVAL, "it is inside the mount of workspace %q at %s; choose a directory outside", m.Workspace(), m.Point)
+			return refuse(syscall.EINVAL, "it is inside the mount of %s at %s; choose a directory outside", m.Shown(), m.Point)
 		}
 	}
 	return nil
@@ -179,7 +197,7 @@ func (d *Daemon) leaveIfIdle() {
 func (d *Daemon) describe(m *mounted) Mount {
 	out := Mount{
 		Workspace: m.req.Workspace, Mountpoint: m.req.Mountpoint, ReadOnly: m.req.ReadOnly, Session: m.req.Session,
-		Since: m.since.UTC().Format(time.RFC3339), Seq: int64(m.show.seq), Temporary: m.req.Temporary,
+		Since: m.since.UTC().Format(time.RFC3339), Seq: int64(m.show.seq), Temporary: m.req.Temporary, All: m.req.All,
 	}
 	return out
 }
@@ -211,7 +229,7 @@ func mountsFile(dir string) string { return filepath.Join(dir, "mounts") }
 func (d *Daemon) saveMounts() {
 	var list []savedMount
 	for _, m := range d.list() {
-		list = append(list, savedMount{m.Workspace, m.Mountpoint, sourcePrefix + sourceName(mountLabel(m.Workspace, store.Seq(m.Seq)), d.o.Store)})
+		list = append(list, savedMount{m.Workspace, m.Mountpoint, sourcePrefix + sourceName(m.source(), d.o.Store)})
 	}
 	b, err := json.MarshalIndent(list, "", "\t")
 	if err == nil {

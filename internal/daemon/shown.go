@@ -175,6 +175,7 @@ func (d *Daemon) dropTemporary(s *slot, ws *store.Workspace) {
 		d.log.Error("drop a temporary fork", "workspace", ws.Name, "error", err) // the next start does
 		return
 	}
+	go d.tellGone(ws.Name) // not under the lock of the slot
 	d.log.Info("dropped", "workspace", ws.Name, "id", ws.ID)
 }
 
