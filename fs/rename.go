@@ -192,8 +192,13 @@ func (r *rename) move(who store.Attribution) (store.Slot, error) {
 // exchange swaps two names.
 func (r *rename) exchange(who store.Attribution) (store.Slot, error) {
 	ch := r.f.begin(r.c, store.OpExchange, who)
-	ch.version(r.n).Ctime = ch.now
-	ch.version(r.target).Ctime = ch.now
+	for _, side := range [][2]*node{{r.n, r.target}, {r.target, r.n}} {
+		v := ch.version(side[0])
+		v.Ctime = ch.now
+		if side[0].isReg() && side[1].isReg() { // each takes the name that the other had
+			v.Replaced = side[1].v.ID
+		}
+	}
 	ch.touch(r.from)
 	ch.touch(r.to)
 	if r.from != r.to && r.n.isDir() != r.target.isDir() {
