@@ -36,8 +36,8 @@ type image struct {
 	node    *node // once it is decided
 	who     store.Attribution
 	session *session // of who, once it is final; nil if unknown
-	partial bool // who was made before everything was known
-	final   bool // who was made from node
+	partial bool     // who was made before everything was known
+	final   bool     // who was made from node
 }
 
 // reader collects the facts of one image in a goroutine of its own: each step may wait for the process.

@@ -12,22 +12,40 @@ type Registration struct {
 	PID        int // of the process that starts the program and adopts its orphans
 	StartTicks uint64
 	Session    string
-	Argv       string // as in store.Process
+	Parent     string            // the session that started it, "" none
+	Meta       string            // as in store.Session
+	Home       store.WorkspaceID // the workspace it works on
+	Argv       string            // as in store.Process
 	Cwd        string
 	StartedAt  int64 // ns
 	// Each makes every process below the program a command of its own, and the program the session's root: for shells
 	// and agents, which live for a day.
 	Each bool
 
-	mu       sync.Mutex
-	commands []*store.Command // made of it, one for each workspace that it changed; guarded by mu
+	up *Registration // of the session Parent, if that was registered too; set by Registry.Add
+
+	mu sync.Mutex // before Sessions.mu
+	in []presence // guarded by mu
+}
+
+// presence is what a registration is in one workspace that it changed.
+type presence struct {
+	sessions *Sessions
+	session  *session
+	command  *store.Command // nil if Each
 }
 
 // Commands are the rows made of it so far, in all workspaces.
 func (g *Registration) Commands() []*store.Command {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return append([]*store.Command(nil), g.commands...)
+	var list []*store.Command
+	for _, p := range g.in {
+		if p.command != nil {
+			list = append(list, p.command)
+		}
+	}
+	return list
 }
 
 // Registry holds the registrations of one daemon. Its resolvers share it, so that a command is known on every mount.
@@ -43,6 +61,11 @@ func (y *Registry) Add(g *Registration) {
 	defer y.mu.Unlock()
 	if y.known == nil {
 		y.known = make(map[processKey]*Registration)
+	}
+	for _, other := range y.known {
+		if g.Parent != "" && other.Session == g.Parent && (g.up == nil || other.StartedAt > g.up.StartedAt) {
+			g.up = other
+		}
 	}
 	y.known[processKey{g.PID, g.StartTicks}] = g
 }
@@ -94,22 +117,56 @@ func (n *node) placeRegistered(own *Registration) bool {
 	return true
 }
 
-// registered is the command that a registration is in the resolver's workspace.
-func (r *Resolver) registered(g *Registration) *store.Command {
-	s := r.sessions.get(sessionKey{name: g.Session}, "")
+// registered is what a registration is in the resolver's workspace.
+func (r *Resolver) registered(g *Registration) presence {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, c := range g.commands {
-		if c.Session == s.ID {
-			return c
+	for _, p := range g.in {
+		if p.sessions == r.sessions {
+			return p
 		}
 	}
-	c := &store.Command{
-		ID: r.o.IDs.NewCommandID(), Session: s.ID, N: r.sessions.nextCommand(sessionKey{name: g.Session}, ""),
-		Argv: g.Argv, Cwd: g.Cwd, StartedAt: g.StartedAt,
+	p := presence{sessions: r.sessions, session: r.sessions.registered(g)}
+	if !g.Each {
+		p.command = &store.Command{
+			ID: r.o.IDs.NewCommandID(), Session: p.session.row.ID, N: r.sessions.count(p.session),
+			Argv: g.Argv, Cwd: g.Cwd, StartedAt: g.StartedAt,
+		}
 	}
-	g.commands = append(g.commands, c)
-	return c
+	g.in = append(g.in, p)
+	return p
+}
+
+// registered is the session of a registration. A name that was another writer's before, by its parent or what it was
+// started with, gets a new row.
+func (s *Sessions) registered(g *Registration) *session {
+	var parent *store.Session
+	switch {
+	case g.up != nil:
+		parent = s.registered(g.up).row
+	case g.Parent != "":
+		parent = s.get(sessionKey{name: g.Parent}, "")
+	}
+	home := g.Home
+	if home == s.workspace {
+		home = 0
+	}
+	key := sessionKey{name: g.Session}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if have, ok := s.known.get(key); ok {
+		r := have.row
+		if (g.Meta == "" || r.Meta == g.Meta) && (parent == nil || r.Parent != nil && r.Parent.Name == parent.Name) && r.Home == home {
+			return have
+		}
+	}
+	ses := &session{row: &store.Session{
+		ID: s.ids.NewSessionID(), Name: g.Session, Workspace: s.workspace, StartedAt: s.now().UnixNano(),
+		Parent: parent, Meta: g.Meta, Home: home,
+	}}
+	s.known.put(key, ses)
+	s.known.bound(maxSessions)
+	return ses
 }
 
 // StartTicks is when the process with that number started, in clock ticks after boot.

@@ -123,3 +123,25 @@ func TestChildPIDNamespace(t *testing.T) {
 		t.Errorf("session %+v, command %+v", who.Session, who.Command)
 	}
 }
+
+func TestParentsOfSessions(t *testing.T) {
+	y := &Registry{}
+	r := newResolver(t, Options{Registry: y})
+	k := script(t, `bash -c 'echo $$; read; bash -c "echo \$\$; read; :" <&0 & wait' <&0 & wait`, inSession("x"))
+	start, _ := StartTicks(k.pid)
+	y.Add(&Registration{PID: k.pid, StartTicks: start, Session: "lead", Meta: `{"human":"ada"}`, Home: 7})
+	mid := k.number()
+	start, _ = StartTicks(mid)
+	y.Add(&Registration{PID: mid, StartTicks: start, Session: "lead/helper", Parent: "lead", Meta: `{"model":"m"}`, Home: 9})
+	k.say("")
+	s := resolve(r, k.number()).Session
+	if s.Name != "lead/helper" || s.Meta != `{"model":"m"}` || s.Home != 9 {
+		t.Errorf("session %+v, want lead/helper, whose home is workspace 9", s)
+	}
+	if p := s.Parent; p == nil || p.Name != "lead" || p.Meta != `{"human":"ada"}` || p.Home != 0 {
+		t.Errorf("its parent %+v, want lead", p)
+	}
+	if first := resolve(r, mid).Session; first != s {
+		t.Errorf("its own child has session %+v", first)
+	}
+}

@@ -115,7 +115,7 @@ func (r *Resolver) final(img *image) (store.Attribution, bool) {
 			return store.Attribution{}, false
 		}
 		img.who, img.final = r.rows(n), true
-		img.session = r.sessions.entry(n.key, n.login.comm)
+		img.session = r.sessionOf(n)
 	}
 	r.burst(img)
 	return img.who, true
@@ -204,13 +204,24 @@ func (r *Resolver) ownRegistration(f facts) *Registration {
 }
 
 func (r *Resolver) rows(n *node) store.Attribution {
-	who := store.Attribution{Session: r.sessions.get(n.key, n.login.comm), Process: r.row(n)}
+	who := store.Attribution{Process: r.row(n)}
+	if s := r.sessionOf(n); s != nil {
+		who.Session = s.row
+	}
 	if n.reg != nil && !n.reg.Each {
-		who.Command = r.registered(n.reg)
+		who.Command = r.registered(n.reg).command
 	} else {
 		who.Command = r.command(n.owner)
 	}
 	return who
+}
+
+// sessionOf is nil if it is unknown.
+func (r *Resolver) sessionOf(n *node) *session {
+	if n.reg != nil {
+		return r.registered(n.reg).session
+	}
+	return r.sessions.entry(n.key, n.login.comm)
 }
 
 func (r *Resolver) row(n *node) *store.Process {
@@ -220,8 +231,9 @@ func (r *Resolver) row(n *node) *store.Process {
 	n.row = &store.Process{
 		ID: r.o.IDs.NewProcessID(), PID: n.pid, StartTicks: n.start, Comm: n.comm, Argv: n.argv, Cwd: n.cwd, UID: n.uid,
 	}
-	if s := r.sessions.get(n.key, n.login.comm); s != nil {
-		n.row.Session = s.ID
+	n.row.Unread = n.reg == nil && (n.env.state == envUnknown || n.env.state == envDenied)
+	if s := r.sessionOf(n); s != nil {
+		n.row.Session = s.row.ID
 	}
 	if n.inner {
 		n.row.Parent = r.row(n.up)
@@ -236,12 +248,12 @@ func (r *Resolver) command(n *node) *store.Command {
 	if n.command != nil {
 		return n.command
 	}
-	s := r.sessions.get(n.key, n.login.comm)
+	s := r.sessionOf(n)
 	if s == nil {
 		return nil
 	}
 	n.command = &store.Command{
-		ID: r.o.IDs.NewCommandID(), Session: s.ID, N: r.sessions.nextCommand(n.key, n.login.comm),
+		ID: r.o.IDs.NewCommandID(), Session: s.row.ID, N: r.sessions.count(s),
 		Argv: n.argv, Cwd: n.cwd, StartedAt: r.startedAt(n.start),
 	}
 	if n.root {

@@ -83,11 +83,10 @@ func (s *Sessions) entry(key sessionKey, comm string) *session {
 	return s.lookup(key, comm)
 }
 
-// nextCommand counts a command of the session.
-func (s *Sessions) nextCommand(key sessionKey, comm string) int {
+// count numbers a command of a session.
+func (s *Sessions) count(ses *session) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ses := s.lookup(key, comm)
 	ses.commands++
 	return ses.commands
 }
