@@ -43,10 +43,35 @@ type importer struct {
 	freed map[*node]int64 // names that existing inodes lost
 	fresh map[*node]int64 // names that inodes gained
 	order []*node         // keys of freed and fresh, so that the op does not depend on map order
+	o     ImportOptions
+	pairs []pair // for o.Each
 }
+
+type pair struct {
+	h *hostFile
+	n *node
+}
+
+// ImportOptions narrow an import. The zero value takes everything.
+type ImportOptions struct {
+	Skip []string // paths below the directory that must not be entered
+	// Only are the paths, relative to the directory, that may change; nil: all. Their files are read whatever their times
+	// say, and a directory that is to go stays if something remains in it.
+	Only map[string]bool
+	// Each is called after the import for every entry of the directory, with the version that the workspace has of it. v
+	// must not be kept.
+	Each func(path string, st *syscall.Stat_t, v *store.Version)
+}
+
+func (o *ImportOptions) takes(h *hostFile) bool { return o.Only == nil || o.Only[h.path()] }
 
 // Import makes the workspace equal to dir. mounts are paths below dir that must not be entered.
 func (f *FS) Import(ctx context.Context, dir string, who store.Attribution, skip []string, progress func(Progress)) (ImportResult, error) {
+	return f.ImportWith(ctx, dir, who, ImportOptions{Skip: skip}, progress)
+}
+
+// ImportWith is Import with options.
+func (f *FS) ImportWith(ctx context.Context, dir string, who store.Attribution, o ImportOptions, progress func(Progress)) (ImportResult, error) {
 	if err := f.writable("import", dir); err != nil {
 		return ImportResult{}, err
 	}
@@ -55,7 +80,7 @@ func (f *FS) Import(ctx context.Context, dir string, who store.Attribution, skip
 	}
 	dir = filepath.Clean(dir)
 	skipSet := map[string]bool{f.st.Dir(): true}
-	for _, p := range skip {
+	for _, p := range o.Skip {
 		skipSet[filepath.Clean(p)] = true
 	}
 	if skipSet[dir] {
@@ -74,14 +99,14 @@ func (f *FS) Import(ctx context.Context, dir string, who store.Attribution, skip
 		return ImportResult{}, err
 	}
 	f.mu.Lock()
-	files := f.toRead(top, f.nodes[store.RootIno], map[hostID]bool{}, nil)
+	files := f.toRead(top, f.nodes[store.RootIno], &o, map[hostID]bool{}, nil)
 	f.mu.Unlock()
 	err = f.readAll(ctx, dir, files, func(n, b int64) {
 		progress(Progress{Phase: "read", Files: n, Total: int64(len(files)), Bytes: b})
 	})
 	im := &importer{
 		f: f, links: map[hostID]*node{}, made: map[store.Ino]*node{}, taken: map[*node]bool{},
-		freed: map[*node]int64{}, fresh: map[*node]int64{},
+		freed: map[*node]int64{}, fresh: map[*node]int64{}, o: o,
 	}
 	var staged []blob.Staged
 	for _, h := range files {
@@ -100,6 +125,12 @@ func (f *FS) Import(ctx context.Context, dir string, who store.Attribution, skip
 	defer f.leave()
 	f.mu.Lock()
 	slot, err := im.apply(top, who, staged)
+	if err == nil {
+		for _, p := range im.pairs {
+			v := p.n.v
+			o.Each(p.h.path(), &p.h.st, &v)
+		}
+	}
 	f.mu.Unlock()
 	if err != nil || im.res.Seq == 0 {
 		f.blobs.Applied(staged)
@@ -151,14 +182,14 @@ func (f *FS) unpin(pinned []*node) {
 }
 
 // toRead lists the files whose content has to be read, each host inode once. FS.mu is held.
-func (f *FS) toRead(h *hostFile, n *node, seen map[hostID]bool, list []*hostFile) []*hostFile {
+func (f *FS) toRead(h *hostFile, n *node, o *ImportOptions, seen map[hostID]bool, list []*hostFile) []*hostFile {
 	for _, child := range h.children {
 		have := f.childNode(n, child.name)
 		if child.isDir() {
-			list = f.toRead(child, have, seen, list)
+			list = f.toRead(child, have, o, seen, list)
 			continue
 		}
-		if child.st.Mode&syscall.S_IFMT != syscall.S_IFREG || have != nil && sameFile(child, have) {
+		if child.st.Mode&syscall.S_IFMT != syscall.S_IFREG || !o.takes(child) || o.Only == nil && have != nil && sameFile(child, have) {
 			continue
 		}
 		if child.st.Nlink > 1 {
@@ -200,7 +231,9 @@ func sameOwner(h *hostFile, n *node) bool { return h.st.Uid == n.v.UID && h.st.G
 func (im *importer) apply(top *hostFile, who store.Attribution, staged []blob.Staged) (store.Slot, error) {
 	im.ch = im.f.begin(nil, store.OpImport, who)
 	root := im.f.nodes[store.RootIno]
-	im.attributes(top, root)
+	if o := &im.o; o.takes(top) {
+		im.attributes(top, root)
+	}
 	im.dir(top, root)
 	for _, n := range im.order {
 		delta := im.fresh[n] - im.freed[n]
@@ -267,7 +300,11 @@ func (im *importer) dir(h *hostFile, n *node) {
 		im.entry(child, n)
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.dir.byName)) {
-		if !seen[name] {
+		switch {
+		case seen[name]:
+		case im.o.Only != nil:
+			im.removeTaken(n, name, im.f.childNode(n, name), filepath.Join(h.path(), name))
+		default:
 			im.removeTree(n, name, im.f.childNode(n, name))
 		}
 	}
@@ -275,7 +312,19 @@ func (im *importer) dir(h *hostFile, n *node) {
 
 func (im *importer) entry(h *hostFile, p *node) {
 	have := im.f.childNode(p, h.name)
+	if !im.o.takes(h) {
+		if have != nil && im.o.Each != nil {
+			im.pairs = append(im.pairs, pair{h, have})
+		}
+		if h.isDir() && have != nil && have.isDir() {
+			im.dir(h, have)
+		}
+		return
+	}
 	want := im.claim(h, have)
+	if im.o.Each != nil {
+		im.pairs = append(im.pairs, pair{h, want})
+	}
 	isNew := want.v.ID == 0
 	if have != want {
 		var last store.VersionID
@@ -421,6 +470,34 @@ func (im *importer) removeTree(p *node, name string, n *node) {
 	}
 	im.ch.item(kind, n, p, name)
 	im.res.Removed++
+}
+
+// removeTaken is removeTree for what Only names, and reports whether the name is gone.
+func (im *importer) removeTaken(p *node, name string, n *node, path string) bool {
+	if n == nil || n.fresh {
+		return n == nil
+	}
+	whole := im.o.Only[path]
+	if n.isDir() {
+		for _, child := range slices.Sorted(maps.Keys(n.dir.byName)) {
+			if !im.removeTaken(n, child, im.f.childNode(n, child), filepath.Join(path, child)) {
+				whole = false
+			}
+		}
+	}
+	if !whole {
+		return false
+	}
+	im.note(n)
+	im.freed[n]++
+	im.ch.unbind(p, name)
+	kind := store.OpUnlink
+	if n.isDir() {
+		kind = store.OpRmdir
+	}
+	im.ch.item(kind, n, p, name)
+	im.res.Removed++
+	return true
 }
 
 func (im *importer) emptyDir(n *node) {

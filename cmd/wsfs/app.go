@@ -99,6 +99,7 @@ func (a *app) root() *cobra.Command {
 		a.forkCmd(), a.dropCmd(), a.undropCmd(), a.tagCmd(), a.tagsCmd(),
 		a.logCmd(), a.catCmd(), a.lsCmd(), a.restoreCmd(), a.exportCmd(), a.checkCmd(), a.doctorCmd(), a.manCmd(), a.daemonCmd(), a.echoHelperCmd(),
 		a.diffCmd(), a.blameCmd(), a.showCmd(), a.sessionsCmd(), a.commandsCmd(),
+		a.runCmd(), a.whoamiCmd(),
 	)
 	root.InitDefaultCompletionCmd()
 	root.SuggestionsMinimumDistance = 2

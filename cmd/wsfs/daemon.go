@@ -78,6 +78,7 @@ func (a *app) serve(ctx context.Context, dir string, autoExit bool, started func
 	}
 	defer logFile.Close()
 	o := a.options(dir)
+	o.RuntimeDir = a.runtimeDir()
 	o.Serve, o.AutoExit, o.LockWait = true, autoExit, lockPatience
 	o.Log = slog.New(slog.NewJSONHandler(logFile, nil))
 	d, err := daemon.Open(ctx, o)

@@ -44,20 +44,8 @@ func (a *app) importCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		errOut := a.printer(a.stderr)
-		bar := ui.NewProgress(a.stderr, errOut.Terminal && !a.json, "import "+name)
-		res, err := c.Import(ctx, daemon.ImportRequest{Workspace: name, Dir: daemon.Path(dir)}, func(l daemon.ImportLine) {
-			note := l.Phase
-			switch {
-			case l.Phase == "store":
-				note = fmt.Sprintf("storing %s files, %s", ui.Count(l.Total), ui.Bytes(l.Bytes))
-			case l.Total > 0:
-				note = fmt.Sprintf("%s of %s files, %s", ui.Count(l.Files), ui.Count(l.Total), ui.Bytes(l.Bytes))
-			case l.Files > 0:
-				note = fmt.Sprintf("%s files found", ui.Count(l.Files))
-			}
-			bar.Set(l.Files, l.Total, note)
-		})
+		bar := a.importBar(name)
+		res, err := c.Import(ctx, daemon.ImportRequest{Workspace: name, Dir: daemon.Path(dir)}, bar.line)
 		bar.Close()
 		if cerr := c.Close(); err == nil {
 			err = cerr
@@ -80,4 +68,24 @@ func (a *app) importCmd() *cobra.Command {
 	}
 	a.jsonFlag(cmd)
 	return cmd
+}
+
+// importBar shows how far an import is.
+type importBar struct{ *ui.Progress }
+
+func (a *app) importBar(name string) importBar {
+	return importBar{ui.NewProgress(a.stderr, a.printer(a.stderr).Terminal && !a.json, "import "+name)}
+}
+
+func (b importBar) line(l daemon.ImportLine) {
+	note := l.Phase
+	switch {
+	case l.Phase == "store":
+		note = fmt.Sprintf("storing %s files, %s", ui.Count(l.Total), ui.Bytes(l.Bytes))
+	case l.Total > 0:
+		note = fmt.Sprintf("%s of %s files, %s", ui.Count(l.Files), ui.Count(l.Total), ui.Bytes(l.Bytes))
+	case l.Files > 0:
+		note = fmt.Sprintf("%s files found", ui.Count(l.Files))
+	}
+	b.Set(l.Files, l.Total, note)
 }

@@ -6,10 +6,20 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"wsfs/internal/runner"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	if runner.Child(os.Args) {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		if !signal.Ignored(s) { // as in a shell's background
+			ctx, _ = signal.NotifyContext(ctx, s) // stop ends both
+		}
+	}
 	a := &app{in: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, exe: "/proc/self/exe"}
 	code := a.run(ctx, os.Args[1:])
 	stop()

@@ -102,6 +102,8 @@ type MountRequest struct {
 	NonEmpty   bool   `json:"nonempty,omitempty"`
 	NoEcho     bool   `json:"noecho,omitempty"` // inotify does not hear of undo, rollback and restore
 	Transport  string `json:"transport,omitempty"`
+
+	run bool // for `wsfs run`
 }
 
 // Mount describes a mount that is served.
@@ -114,6 +116,7 @@ type Mount struct {
 	Seq        int64  `json:"seq,omitempty"`       // the state that is shown, if not the present
 	Temporary  bool   `json:"temporary,omitempty"` // the workspace is dropped when it is unmounted
 	All        bool   `json:"all,omitempty"`       // every workspace of the store, as directories
+	Run        bool   `json:"run,omitempty"`       // it serves `wsfs run` and goes away by itself
 }
 
 // Label is what is shown, for people: WS, or WS@SEQ, or all.

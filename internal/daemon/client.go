@@ -186,7 +186,12 @@ func (c *Client) Restore(ctx context.Context, req RestoreRequest) (RestoreReply,
 
 // Import reads a directory into a workspace; progress is called for every line but the last.
 func (c *Client) Import(ctx context.Context, req ImportRequest, progress func(ImportLine)) (*ImportReply, error) {
-	body, err := c.open(ctx, http.MethodPost, "/v1/import", req)
+	return c.lines(ctx, "/v1/import", req, progress)
+}
+
+// lines reads what an import answers.
+func (c *Client) lines(ctx context.Context, path string, req any, progress func(ImportLine)) (*ImportReply, error) {
+	body, err := c.open(ctx, http.MethodPost, path, req)
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,8 @@ type Options struct {
 	// EchoHelper is the program that tells watchers of a mount what an undo or a rollback changed (see fs/fuse); empty: they
 	// are not told.
 	EchoHelper []string
+	// RuntimeDir holds the mounts of runs. It is made with mode 0700; "": no such mounts.
+	RuntimeDir string
 }
 
 // Daemon is a store that is open for writing, with its live workspaces and mounts. Its methods may be called from any
@@ -44,6 +46,8 @@ type Daemon struct {
 	errors  *errorLog
 	names   names
 	pasts   pasts
+	runs    runs
+	host    sync.Mutex // held while what a host directory holds is compared with a workspace; outermost
 
 	stopOnce sync.Once
 	stop     chan struct{} // closed when the daemon should end

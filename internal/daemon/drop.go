@@ -29,6 +29,7 @@ func (d *Daemon) dropIdle(ctx context.Context, req DropRequest) (DropReply, erro
 		return DropReply{}, err
 	}
 	who := d.callerAt(ctx, s)
+	d.endIdle(ws.ID)
 	if err := d.vacate(ws.ID); err != nil {
 		return DropReply{}, Fail(ExitFailed, "drop %q: %w", ws.Name, err)
 	}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"wsfs/fs"
+	"wsfs/store"
 	"wsfs/versions"
 )
 
@@ -23,22 +25,30 @@ type ImportReply struct {
 	Unchanged int64    `json:"unchanged"`
 	Bytes     int64    `json:"bytes"` // read from the directory
 	Skipped   []string `json:"skipped,omitempty"`
+	Conflicts []Path   `json:"conflicts,omitempty"` // of a take: changed in the directory and in the workspace
 }
 
 // serveImport answers with NDJSON: a line now and then while it works, and the result or an error at last.
 func (d *Daemon) serveImport(w http.ResponseWriter, r *http.Request) {
 	var req ImportRequest
-	if err := readBody(r, &req); err != nil {
+	serveLines(w, r, &req, func() error { return d.checkImport(string(req.Dir), req.Workspace) }, func(p func(fs.Progress)) (*ImportReply, error) {
+		return d.runImport(r.Context(), req, p)
+	})
+}
+
+// serveLines answers what an import answers.
+func serveLines(w http.ResponseWriter, r *http.Request, req any, check func() error, run func(func(fs.Progress)) (*ImportReply, error)) {
+	if err := readBody(r, req); err != nil {
 		writeError(w, err)
 		return
 	}
-	if err := d.checkImport(string(req.Dir), req.Workspace); err != nil {
+	if err := check(); err != nil {
 		writeError(w, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := &lines{w: w}
-	res, err := d.runImport(r, req, func(p fs.Progress) {
+	res, err := run(func(p fs.Progress) {
 		out.progress(ImportLine{Phase: p.Phase, Files: p.Files, Total: p.Total, Bytes: p.Bytes})
 	})
 	line := ImportLine{Done: true, Result: res}
@@ -69,8 +79,7 @@ func (d *Daemon) checkImport(dir, name string) error {
 	return nil
 }
 
-func (d *Daemon) runImport(r *http.Request, req ImportRequest, progress func(fs.Progress)) (*ImportReply, error) {
-	ctx := r.Context()
+func (d *Daemon) runImport(ctx context.Context, req ImportRequest, progress func(fs.Progress)) (*ImportReply, error) {
 	dir := string(req.Dir)
 	out := &ImportReply{Workspace: req.Workspace}
 	if err := hostDir(dir); err != nil {
@@ -90,18 +99,21 @@ func (d *Daemon) runImport(r *http.Request, req ImportRequest, progress func(fs.
 		return nil, err
 	}
 	defer release()
-	mounts, err := Mounts()
+	skip, err := skipBelow(d.o.Store, dir)
 	if err != nil {
 		return nil, err
 	}
-	var skip []string
-	for i := range mounts {
-		if mounts[i].Ours() && within(mounts[i].Point, dir) {
-			skip = append(skip, mounts[i].Point)
-		}
-	}
 	start := time.Now()
-	res, err := f.Import(ctx, dir, d.caller(ctx, s), skip, progress)
+	o := fs.ImportOptions{Skip: skip}
+	origin := isOrigin(f.Workspace(), dir)
+	idx, each := indexOf(start.UnixNano())
+	if origin {
+		o.Each = each
+		d.host.Lock()
+		defer d.host.Unlock()
+	}
+	who := d.caller(ctx, s)
+	res, err := f.ImportWith(ctx, dir, who, o, progress)
 	if err != nil {
 		return nil, err
 	}
@@ -110,8 +122,17 @@ func (d *Daemon) runImport(r *http.Request, req ImportRequest, progress func(fs.
 	d.log.Info("imported", "workspace", req.Workspace, "dir", dir, "seq", out.Seq, "added", out.Added,
 		"changed", out.Changed, "removed", out.Removed, "time", time.Since(start))
 	// An import is worth as much as the time it took: it survives a power loss when it is done.
-	_, err = d.sync(ctx, SyncRequest{Durable: true, Workspace: req.Workspace})
-	return out, err
+	if _, err = d.sync(ctx, SyncRequest{Durable: true, Workspace: req.Workspace}); err != nil || !origin {
+		return out, err
+	}
+	if res.Seq != 0 {
+		at := store.Pin{Timeline: f.Workspace().Timeline, Seq: res.Seq}
+		n := hostNote{Workspace: int64(f.Workspace().ID), What: "import", Dir: Path(dir), Full: true, Paths: len(idx.Entries)}
+		if err := d.noteHost(at, n, who); err != nil {
+			return out, err
+		}
+	}
+	return out, idx.Save(d.indexFile(f.Workspace(), dir))
 }
 
 // lines writes NDJSON from several goroutines, progress at most ten times a second and at every new phase.

@@ -114,7 +114,7 @@ func (s *slot) resolver(session string) *proc.Resolver {
 	defer s.mu.Unlock()
 	r := s.resolvers[session]
 	if r == nil {
-		r = proc.New(proc.Options{Sessions: s.sessions, MountSession: session, Log: s.d.log})
+		r = proc.New(proc.Options{Sessions: s.sessions, MountSession: session, Registry: &s.d.runs.registry, Log: s.d.log})
 		s.resolvers[session] = r
 	}
 	return r

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sort"
@@ -67,10 +68,14 @@ func (d *Daemon) mount(ctx context.Context, req MountRequest) (Mount, error) {
 	info := d.describe(entry)
 	d.mu.Unlock()
 	d.saveMounts()
-	d.log.Info("mounted", "workspace", show.label(), "mountpoint", point, "read_only", req.ReadOnly)
+	level := slog.LevelInfo
+	if req.run { // there is one for each call of a tool
+		level = slog.LevelDebug
+	}
+	d.log.Log(ctx, level, "mounted", "workspace", show.label(), "mountpoint", point, "read_only", req.ReadOnly)
 	go func() {
 		err := m.Wait()
-		d.log.Info("unmounted", "workspace", show.label(), "mountpoint", point, "error", err)
+		d.log.Log(context.Background(), level, "unmounted", "workspace", show.label(), "mountpoint", point, "error", err)
 		show.release()
 		d.mu.Lock()
 		delete(d.mounts, point)
@@ -198,6 +203,7 @@ func (d *Daemon) describe(m *mounted) Mount {
 	out := Mount{
 		Workspace: m.req.Workspace, Mountpoint: m.req.Mountpoint, ReadOnly: m.req.ReadOnly, Session: m.req.Session,
 		Since: m.since.UTC().Format(time.RFC3339), Seq: int64(m.show.seq), Temporary: m.req.Temporary, All: m.req.All,
+		Run: m.req.run,
 	}
 	return out
 }

@@ -1,0 +1,164 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"path/filepath"
+	"syscall"
+
+	"wsfs/blob"
+	"wsfs/internal/hosttree"
+	"wsfs/store"
+)
+
+// hostNote is the Ref of a pin of kind applied: when and how a workspace became equal to a host directory.
+type hostNote struct {
+	Workspace int64    `json:"workspace"`
+	What      string   `json:"what"` // import or apply
+	Dir       Path     `json:"dir"`
+	At        int64    `json:"at"` // ns
+	Full      bool     `json:"full"`
+	Only      []string `json:"only,omitempty"`
+	Paths     int      `json:"paths"`
+	Session   int64    `json:"session,omitempty"`
+	Command   int64    `json:"command,omitempty"`
+	UID       *uint32  `json:"uid,omitempty"`
+}
+
+// indexFile is where the index of a workspace and a directory lies.
+func (d *Daemon) indexFile(ws *store.Workspace, dir string) string {
+	name := fmt.Sprintf("%d.index", ws.ID)
+	if !isOrigin(ws, dir) {
+		name = fmt.Sprintf("%d-%08x.index", ws.ID, crc32.ChecksumIEEE([]byte(dir)))
+	}
+	return filepath.Join(d.o.Store, "host", name)
+}
+
+// isOrigin reports whether the workspace is the one that was imported from dir, and no fork of it.
+func isOrigin(ws *store.Workspace, dir string) bool { return ws.Parent == 0 && ws.OriginPath == dir }
+
+// noteHost records that a workspace and a directory are equal at a point, and who made them so.
+func (d *Daemon) noteHost(at store.Pin, n hostNote, who store.Attribution) error {
+	if who.Session != nil {
+		n.Session = int64(who.Session.ID)
+	}
+	if who.Command != nil {
+		n.Command = int64(who.Command.ID)
+	}
+	if who.Process != nil {
+		n.UID = &who.Process.UID
+	}
+	n.At = d.o.Now().UnixNano()
+	b, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	at.Kind, at.Ref = store.PinApplied, string(b)
+	op := d.pinOp(store.PinChange{Pin: at})
+	op.Who = who
+	return d.mark("note what was applied", op)
+}
+
+// hostNotes are the notes about workspaces, by the id of the workspace, oldest first.
+func hostNotes(ctx context.Context, st *store.Store) (map[store.WorkspaceID][]notedPin, error) {
+	pins, err := st.Pins(ctx, store.PinApplied)
+	if err != nil {
+		return nil, err
+	}
+	out := map[store.WorkspaceID][]notedPin{}
+	for _, p := range pins {
+		var n hostNote
+		if err := json.Unmarshal([]byte(p.Ref), &n); err != nil {
+			return nil, fmt.Errorf("read what was applied: %q: %w", p.Ref, store.ErrCorrupt)
+		}
+		id := store.WorkspaceID(n.Workspace)
+		out[id] = append(out[id], notedPin{p, n})
+	}
+	return out, nil
+}
+
+type notedPin struct {
+	pin  store.Pin
+	note hostNote
+}
+
+// basePin is the newest point in the past of a workspace that was equal to dir, or to the directory that it came from;
+// nil if there is none. at is the workspace's present.
+func (d *Daemon) basePin(ctx context.Context, ws *store.Workspace, at *store.View, dir string) (*notedPin, error) {
+	notes, err := hostNotes(ctx, d.st)
+	if err != nil {
+		return nil, err
+	}
+	var best *notedPin
+	for own := true; ws != nil; own = false {
+		for i, n := range notes[ws.ID] {
+			if !n.note.Full || !visible(at, n.pin) {
+				continue
+			}
+			// What was applied to another directory says nothing about this one; an import does, of what came from it.
+			if string(n.note.Dir) != dir && (n.note.What != "import" || !own && string(n.note.Dir) != ws.OriginPath) {
+				continue
+			}
+			if best == nil || n.pin.Seq > best.pin.Seq {
+				best = &notes[ws.ID][i]
+			}
+		}
+		if best != nil || ws.Parent == 0 {
+			return best, nil
+		}
+		if ws, err = d.st.WorkspaceByID(ctx, ws.Parent); err != nil {
+			return nil, err
+		}
+	}
+	return best, nil
+}
+
+// visible reports whether a pinned point is in the past of v.
+func visible(v *store.View, p store.Pin) bool {
+	for _, seg := range v.Path() {
+		if seg.Timeline == p.Timeline {
+			return p.Seq <= seg.Cut
+		}
+	}
+	return false
+}
+
+// stateAt is what a view has at a path.
+func stateAt(ctx context.Context, v *store.View, path string) (hosttree.Entry, *store.Version, error) {
+	if v == nil {
+		return hosttree.Entry{}, nil, nil
+	}
+	_, ver, err := v.Resolve(ctx, path)
+	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR) {
+		return hosttree.Entry{}, nil, nil
+	}
+	if err != nil {
+		return hosttree.Entry{}, nil, err
+	}
+	return entryOf(ver), ver, nil
+}
+
+func entryOf(v *store.Version) hosttree.Entry {
+	if v == nil {
+		return hosttree.Entry{}
+	}
+	return hosttree.Entry{Mode: v.Mode, Size: v.Size, Ref: v.Content, Target: v.Target}
+}
+
+// holds reports whether the entry now, which was looked at in t, holds what e says. It reads the file only if nothing
+// else tells.
+func (d *Daemon) holds(ctx context.Context, t *hosttree.Tree, path string, now, e *hosttree.Entry) (bool, error) {
+	probe := *now
+	probe.Ref = e.Ref
+	if !probe.Same(e) || e.Type() != syscall.S_IFREG || e.Size == 0 {
+		return probe.Same(e), nil
+	}
+	same, err := t.SameBytes(path, e.Size, d.st.Blobs().Reader(ctx, blob.Content{Ref: e.Ref, Size: e.Size}))
+	if errors.Is(err, blob.ErrCorrupt) {
+		return false, nil // what it was cannot be read any more: not known to be the same
+	}
+	return same, err
+}

@@ -1,0 +1,176 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"wsfs/internal/proc"
+	"wsfs/store"
+)
+
+// linger is how long a mount that was made for a run waits for the next run.
+const linger = 5 * time.Second
+
+// runs are the mounts and commands of `wsfs run`.
+type runs struct {
+	registry proc.Registry
+
+	mounting sync.Mutex // held while a mount is made or taken away
+	mounts   map[store.WorkspaceID]*runMount
+
+	mu       sync.Mutex
+	commands map[int]*runningCommand // by pid; guarded by mu
+}
+
+// runMount is a mount on a directory of ours. It is never unmounted under its users: they have copies of it in
+// namespaces of their own, which the kernel goes on serving.
+type runMount struct {
+	point string
+	users int         // guarded by runs.mounting
+	idle  *time.Timer // guarded by runs.mounting; nil while it has users
+}
+
+// runMount mounts a workspace for the process that asks, or shares the mount that is there.
+func (d *Daemon) runMount(ctx context.Context, req RunMountRequest) (RunMountReply, error) {
+	pid, ok := ctx.Value(peerKey{}).(int)
+	if !ok || pid <= 0 {
+		return RunMountReply{}, Fail(ExitFailed, "mount %s for a run: it is not known for which process", req.Workspace)
+	}
+	ws, err := d.workspace(ctx, req.Workspace)
+	if err != nil {
+		return RunMountReply{}, err
+	}
+	d.runs.mounting.Lock()
+	defer d.runs.mounting.Unlock()
+	m := d.runs.mounts[ws.ID]
+	if m != nil && !d.serves(m.point) { // somebody took it away
+		m.leave()
+		m = nil
+	}
+	if m == nil {
+		point, err := d.runPoint(ws.Name)
+		if err != nil {
+			return RunMountReply{}, err
+		}
+		if _, err := d.mount(ctx, MountRequest{Workspace: ws.Name, Mountpoint: Path(point), Suid: true, run: true}); err != nil {
+			_ = os.Remove(point)
+			return RunMountReply{}, err
+		}
+		m = &runMount{point: point}
+		if d.runs.mounts == nil {
+			d.runs.mounts = map[store.WorkspaceID]*runMount{}
+		}
+		d.runs.mounts[ws.ID] = m
+	}
+	m.users++
+	if m.idle != nil {
+		m.idle.Stop()
+		m.idle = nil
+	}
+	if err := onEnd(pid, func() { d.leaveRunMount(ws.ID, m) }); err != nil {
+		d.dropUser(ws.ID, m)
+		return RunMountReply{}, err
+	}
+	return RunMountReply{Path(m.point)}, nil
+}
+
+// serves reports whether this daemon has a mount there.
+func (d *Daemon) serves(point string) bool {
+	d.mu.Lock()
+	entry := d.mounts[point]
+	d.mu.Unlock()
+	if entry == nil || entry.m == nil {
+		return false
+	}
+	mounts, err := Mounts()
+	if err != nil {
+		return false
+	}
+	m := MountAt(mounts, point)
+	return m != nil && m.Ours()
+}
+
+func (m *runMount) leave() {
+	if m.idle != nil {
+		m.idle.Stop()
+		m.idle = nil
+	}
+}
+
+func (d *Daemon) leaveRunMount(id store.WorkspaceID, m *runMount) {
+	d.runs.mounting.Lock()
+	defer d.runs.mounting.Unlock()
+	d.dropUser(id, m)
+}
+
+// dropUser is called with runs.mounting held.
+func (d *Daemon) dropUser(id store.WorkspaceID, m *runMount) {
+	if m.users--; m.users > 0 || d.runs.mounts[id] != m {
+		return
+	}
+	m.idle = time.AfterFunc(linger, func() {
+		d.runs.mounting.Lock()
+		defer d.runs.mounting.Unlock()
+		if m.users == 0 && d.runs.mounts[id] == m {
+			d.endRunMount(id, m)
+		}
+	})
+}
+
+// endRunMount takes it out of the tree. What still runs in a copy of it is served on. runs.mounting is held.
+func (d *Daemon) endRunMount(id store.WorkspaceID, m *runMount) {
+	m.leave()
+	delete(d.runs.mounts, id)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := d.unmount(ctx, m.point, true); err != nil && ExitCode(err) != ExitNothing {
+		d.log.Error("end the mount of a run", "mountpoint", m.point, "error", err)
+	}
+	_ = os.Remove(m.point) // EBUSY for a moment in other namespaces: an empty directory is no harm
+}
+
+// endIdle takes the mount of a workspace away that only waits for the next run, so that the workspace can be dropped.
+func (d *Daemon) endIdle(id store.WorkspaceID) {
+	d.runs.mounting.Lock()
+	defer d.runs.mounting.Unlock()
+	m := d.runs.mounts[id]
+	if m == nil || m.users > 0 {
+		return
+	}
+	d.mu.Lock()
+	entry := d.mounts[m.point]
+	d.mu.Unlock()
+	d.endRunMount(id, m)
+	if entry != nil {
+		select {
+		case <-entry.gone:
+		case <-time.After(2 * time.Second): // somebody lives on in it
+		}
+	}
+}
+
+// runPoint makes an empty directory that only we may look into.
+func (d *Daemon) runPoint(workspace string) (string, error) {
+	dir := d.o.RuntimeDir
+	if dir == "" {
+		return "", Fail(ExitFailed, "mount %s for a run: this daemon has no directory for such mounts", workspace)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", fmt.Errorf("make a directory for mounts of runs: %w", err)
+	}
+	var st syscall.Stat_t
+	if err := syscall.Lstat(dir, &st); err != nil {
+		return "", fmt.Errorf("make a directory for mounts of runs: %w", err)
+	}
+	if st.Mode&syscall.S_IFMT != syscall.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
+		return "", Fail(ExitFailed, "mount %s for a run: %s is not a directory that only we may use; remove it, or set XDG_RUNTIME_DIR: %w",
+			workspace, dir, syscall.EPERM)
+	}
+	return os.MkdirTemp(dir, filepath.Base(workspace)+".")
+}

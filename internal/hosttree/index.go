@@ -1,0 +1,188 @@
+package hosttree
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"wsfs/blob"
+)
+
+// Index says what the entries of a directory were when they were last equal to those of a workspace, by path.
+type Index struct {
+	// Full: a path that is not in it was not there. Else nothing is known about it.
+	Full    bool
+	Entries map[string]Entry
+}
+
+// Set notes what a path is. In an index that is not full, nothing being there is worth a line too.
+func (x *Index) Set(path string, e Entry) {
+	if !e.Exists() && x.Full {
+		delete(x.Entries, path)
+		return
+	}
+	x.Entries[path] = e
+}
+
+const magic = "wsfs index 1\n"
+
+// ErrDamaged says that an index is not one, or not whole. It is a cache: go on without.
+var ErrDamaged = errors.New("the index is damaged")
+
+// Load reads an index. It wraps ENOENT if there is none.
+func Load(file string) (*Index, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) < len(magic)+5 || string(b[:len(magic)]) != magic ||
+		crc32.ChecksumIEEE(b[:len(b)-4]) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
+		return nil, fmt.Errorf("%s: %w", file, ErrDamaged)
+	}
+	b = b[len(magic) : len(b)-4]
+	x := &Index{Full: b[0] == 1}
+	d := reader{b: b[1:]}
+	n := int(d.uint())
+	x.Entries = make(map[string]Entry, min(n, 1<<20))
+	var path []byte
+	for range n {
+		if d.bad {
+			break
+		}
+		keep := int(d.uint())
+		if keep > len(path) {
+			d.bad = true
+			break
+		}
+		path = append(path[:keep], d.bytes()...)
+		e := Entry{Mode: uint32(d.uint()), Size: int64(d.uint()), Mtime: int64(d.uint()), Ctime: int64(d.uint()), Ino: d.uint()}
+		switch e.Type() {
+		case syscall.S_IFREG:
+			copy(e.Ref[:], d.take(len(blob.Ref{})))
+		case syscall.S_IFLNK:
+			e.Target = string(d.bytes())
+		}
+		x.Entries[string(path)] = e
+	}
+	if d.bad || len(d.b) != 0 {
+		return nil, fmt.Errorf("%s: %w", file, ErrDamaged)
+	}
+	return x, nil
+}
+
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (d *reader) uint() uint64 {
+	v, n := binary.Uvarint(d.b)
+	if n <= 0 {
+		d.bad = true
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *reader) take(n int) []byte {
+	if n < 0 || n > len(d.b) {
+		d.bad = true
+		return nil
+	}
+	out := d.b[:n]
+	d.b = d.b[n:]
+	return out
+}
+
+func (d *reader) bytes() []byte { return d.take(int(d.uint())) }
+
+// Save writes the index whole or not at all.
+func (x *Index) Save(file string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return fmt.Errorf("save the index: %w", err)
+	}
+	paths := make([]string, 0, len(x.Entries))
+	for p := range x.Entries {
+		paths = append(paths, p)
+	}
+	slices.Sort(paths)
+	b := append([]byte(magic), 0)
+	if x.Full {
+		b[len(magic)] = 1
+	}
+	b = binary.AppendUvarint(b, uint64(len(paths)))
+	last := ""
+	for _, p := range paths {
+		e := x.Entries[p]
+		keep := 0
+		for keep < len(p) && keep < len(last) && p[keep] == last[keep] {
+			keep++
+		}
+		b = binary.AppendUvarint(b, uint64(keep))
+		b = appendBytes(b, p[keep:])
+		for _, v := range []uint64{uint64(e.Mode), uint64(e.Size), uint64(e.Mtime), uint64(e.Ctime), e.Ino} {
+			b = binary.AppendUvarint(b, v)
+		}
+		switch e.Type() {
+		case syscall.S_IFREG:
+			b = append(b, e.Ref[:]...)
+		case syscall.S_IFLNK:
+			b = appendBytes(b, e.Target)
+		}
+		last = p
+	}
+	b = binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
+	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, b) {
+		return nil
+	}
+	tmp := file + ".new"
+	if err := write(tmp, b); err != nil {
+		_ = os.Remove(tmp)
+		return fmt.Errorf("save the index: %w", err)
+	}
+	if err := os.Rename(tmp, file); err != nil {
+		return fmt.Errorf("save the index: %w", err)
+	}
+	return nil
+}
+
+func appendBytes(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func write(file string, b []byte) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(f, 1<<20)
+	_, err = w.Write(b)
+	if err == nil {
+		err = w.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// LoadOrNew is Load that begins anew where there is no index, or a damaged one.
+func LoadOrNew(file string) (*Index, error) {
+	x, err := Load(file)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrDamaged) {
+		return &Index{Entries: map[string]Entry{}}, nil
+	}
+	return x, err
+}

@@ -1,0 +1,232 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"wsfs/internal/daemon"
+)
+
+// Child is the whole life of the keeper, if args are its own; ok is false for any other process.
+func Child(args []string) (ok bool) {
+	if len(args) != 3 || args[1] != ChildCommand {
+		return false
+	}
+	fd, err := strconv.Atoi(args[2])
+	if err != nil || fd < 3 {
+		return false
+	}
+	runtime.LockOSThread() // capabilities and the subreaper's children belong to a thread
+	syscall.CloseOnExec(fd)
+	dropped := make(chan os.Signal, 8)
+	for _, s := range Passed() {
+		if !signal.Ignored(s) { // else the program shall inherit that
+			signal.Notify(dropped, s)
+		}
+	}
+	k := &keeper{link: os.NewFile(uintptr(fd), "asker")}
+	k.enc = json.NewEncoder(k.link)
+	dec := json.NewDecoder(k.link)
+	if err := dec.Decode(&k.spec); err != nil {
+		return true // nobody asks any more
+	}
+	if err := k.enter(); err != nil {
+		k.say(event{Failed: err.Error()})
+		return true
+	}
+	if !k.start() {
+		return true
+	}
+	go k.passSignals(dec)
+	k.reap()
+	return true
+}
+
+// Passed are the signals that `wsfs run` passes on.
+func Passed() []os.Signal {
+	return []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
+}
+
+type keeper struct {
+	spec Spec
+	link *os.File
+	enc  *json.Encoder
+
+	mu  sync.Mutex
+	pid int // of the program, 0 once it has been waited for; guarded by mu
+}
+
+func (k *keeper) say(ev event) {
+	_ = k.enc.Encode(ev) // the asker may have been killed: the program runs on
+	_ = k.link.Close()
+}
+
+// enter makes the workspace appear, registers this process and takes no more than it needs along.
+func (k *keeper) enter() error {
+	if k.spec.Mount != "" {
+		if err := bind(k.spec.Mount, k.spec.Target); err != nil {
+			return err
+		}
+	}
+	if err := os.Chdir(k.spec.Dir); err != nil {
+		return fmt.Errorf("go to %s in the workspace: %w", k.spec.Dir, err)
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become the parent of orphans: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return fmt.Errorf("drop capabilities: %w", err)
+	}
+	c, err := daemon.Dial(k.spec.Store)
+	if err == nil && c == nil {
+		err = errors.New("the daemon has ended")
+	}
+	if err == nil {
+		err = c.RegisterCommand(context.Background(), k.spec.Command)
+	}
+	if err != nil {
+		return fmt.Errorf("register the command: %w", err)
+	}
+	return nil
+}
+
+// bind shows the tree mounted on from at target, in this namespace alone. Mounts that the machine makes later still
+// arrive here, as they do elsewhere.
+func bind(from, target string) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return fmt.Errorf("make the mounts of the namespace private: %w", err)
+	}
+	mounts, err := daemon.Mounts()
+	if err != nil {
+		return err
+	}
+	if m := daemon.MountAt(mounts, from); m == nil || !m.Ours() {
+		return fmt.Errorf("show the workspace on %s: the daemon's mount %s is not to be seen from here: the daemon lives in another mount "+
+			"namespace; run from outside of this one, or `wsfs mount` the workspace there: %w", target, from, syscall.ENOENT)
+	}
+	if err := unix.Mount(from, target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("show the workspace on %s: %w", target, err)
+	}
+	return nil
+}
+
+// start starts the program; false if it could not, which has been said.
+func (k *keeper) start() bool {
+	path, err := exec.LookPath(k.spec.Argv[0])
+	if errors.Is(err, exec.ErrDot) {
+		err = nil // as execvp does
+	}
+	var p *os.Process
+	if err == nil {
+		k.mu.Lock()
+		p, err = os.StartProcess(path, k.spec.Argv, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+		if err == nil {
+			k.pid = p.Pid
+		}
+		k.mu.Unlock()
+	}
+	if err != nil {
+		ev := event{Exit: 127, Missing: fmt.Sprintf("run %s: %v", k.spec.Argv[0], cause(err))}
+		if !errors.Is(err, exec.ErrNotFound) && !errors.Is(err, os.ErrNotExist) {
+			ev.Exit = 126
+		}
+		k.ended(&ev)
+		k.say(ev)
+		return false
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err == nil {
+		for fd := range 3 { // whoever reads the other end of a pipe waits for the program, not for us
+			_ = unix.Dup3(int(null.Fd()), fd, 0)
+		}
+		_ = null.Close()
+	}
+	return true
+}
+
+func cause(err error) error {
+	var e *exec.Error
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// passSignals ends when the asker does.
+func (k *keeper) passSignals(dec *json.Decoder) {
+	for {
+		var sig int
+		if err := dec.Decode(&sig); err != nil {
+			return
+		}
+		k.mu.Lock()
+		if k.pid != 0 {
+			_ = unix.Kill(k.pid, syscall.Signal(sig))
+		}
+		k.mu.Unlock()
+	}
+}
+
+// reap waits for the program, tells about it, and goes on until nothing is left that came from it.
+func (k *keeper) reap() {
+	k.mu.Lock()
+	program := k.pid
+	k.mu.Unlock()
+	for {
+		var info unix.Siginfo
+		// First look, then take: the number is the program's until nobody can send it a signal any more.
+		err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil {
+			return // no children
+		}
+		var ws unix.WaitStatus
+		k.mu.Lock()
+		pid, err := unix.Wait4(-1, &ws, unix.WNOHANG, nil)
+		if pid == program {
+			k.pid = 0
+		}
+		k.mu.Unlock()
+		if err != nil || pid != program {
+			continue
+		}
+		ev := event{Exit: ws.ExitStatus()}
+		if ws.Signaled() {
+			ev.Exit, ev.Signal = 128+int(ws.Signal()), int(ws.Signal())
+		}
+		k.ended(&ev)
+		k.say(ev)
+	}
+}
+
+// ended tells the daemon, and ev what the daemon says.
+func (k *keeper) ended(ev *event) {
+	c, err := daemon.Dial(k.spec.Store)
+	if err != nil || c == nil {
+		ev.Unknown = true
+		return
+	}
+	res, err := c.EndCommand(context.Background(), daemon.EndRequest{Exit: ev.Exit, Signal: ev.Signal})
+	if err != nil {
+		ev.Unknown = true
+		return
+	}
+	ev.Commands = res.Commands
+}
