@@ -257,7 +257,8 @@ func (r *Resolved) atCommand(ctx context.Context, st *store.Store, p Point) erro
 	if err != nil {
 		return err
 	}
-	r.Timeline, r.Seq = cmd.Timeline, cmd.SeqBefore
+	// Before the command that made the workspace is nothing; what comes closest is the workspace when it was empty.
+	r.Timeline, r.Seq = cmd.Timeline, max(cmd.SeqBefore, 1)
 	if p.Kind == AfterCommand {
 		r.Seq = cmd.SeqAfter
 	}
