@@ -18,7 +18,7 @@ func testSegments(t *testing.T, drv store.Driver) {
 	t.Run("again", func(t *testing.T) { testMergedLater(t, drv) })
 }
 
-// bushy is forks of forks, of heads and of pasts, with a few changes each.
+// bushy is a long line of forks of forks, with others at its sides, of heads and of pasts, and a few changes in each.
 func (w *world) bushy(forks int) {
 	w.t.Helper()
 	at := w.create("main")
@@ -26,9 +26,13 @@ func (w *world) bushy(forks int) {
 		w.step(at)
 	}
 	for i := range forks {
-		from := w.trees[max(0, len(w.trees)-1-w.rnd.IntN(3))] // mostly deeper
+		from := at
+		side := w.rnd.IntN(4) == 0
+		if side {
+			from = w.trees[w.rnd.IntN(len(w.trees))]
+		}
 		p := from.place()
-		if w.rnd.IntN(4) == 0 {
+		if w.rnd.IntN(8) == 0 {
 			p = w.somewhere(from)
 		}
 		t := w.fork(from, fmt.Sprint("fork", i), p)
@@ -38,8 +42,11 @@ func (w *world) bushy(forks int) {
 		if w.rnd.IntN(6) == 0 {
 			w.step(from) // goes on above what others are based on
 		}
-		if w.rnd.IntN(10) == 0 {
+		if side && w.rnd.IntN(2) == 0 {
 			w.rollback(t, w.somewhere(t))
+		}
+		if !side {
+			at = t
 		}
 	}
 	w.settle()
@@ -48,7 +55,7 @@ func (w *world) bushy(forks int) {
 func testMergedHistory(t *testing.T, drv store.Driver, after int) {
 	forks := 40
 	if slow || testing.Short() {
-		forks = 16
+		forks = 20
 	}
 	st := New(t, drv, store.Options{GroupDelay: time.Millisecond, MergeAfter: after})
 	w := newWorld(t, st, 100+uint64(after), 1024)
