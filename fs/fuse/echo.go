@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -54,7 +55,7 @@ func (m *Mount) echo(run *echoRun, root string) (failed int, err error) {
 		m.echoes.run.Store(run)
 		m.echoes.thread.Store(thread)
 		go p.send(root, dev, run.ops)
-		failed, err = p.report(len(run.ops))
+		failed, err = p.report(run.ops, m.log)
 	}
 	_ = p.in.Close() // it ends, whatever it does
 	if eerr := m.endEcho(p); err == nil {
@@ -131,21 +132,26 @@ func (p *echoProcess) send(root string, dev uint64, ops []echoOp) {
 	_ = p.in.Close()
 }
 
-// report reads what failed and how many were tried of n operations.
-func (p *echoProcess) report(n int) (failed int, err error) {
+// report reads what failed, and returns how many operations that were or had no time.
+func (p *echoProcess) report(ops []echoOp, log *slog.Logger) (failed int, err error) {
+	const logged = 10
 	for {
 		line, err := p.out.ReadString('\n')
 		if err != nil {
 			return 0, fmt.Errorf("%w before it was done", errEchoFailed)
 		}
 		var i, errno int
-		if c, _ := fmt.Sscanf(line, "failed %d %d\n", &i, &errno); c == 2 {
-			failed++
+		if c, _ := fmt.Sscanf(line, "failed %d %d\n", &i, &errno); c == 2 && i >= 0 && i < len(ops) {
+			if failed++; failed <= logged {
+				// Somebody was faster, or may not: a file that no one may write, a directory of another user.
+				log.Debug("watchers were not told of one change", "op", string(rune(ops[i].kind)), "dir", ops[i].dir, "name", ops[i].name,
+					"to", join(ops[i].toDir, ops[i].to), "err", syscall.Errno(errno))
+			}
 			continue
 		}
-		if c, _ := fmt.Sscanf(line, "done %d\n", &i); c != 1 || i > n {
+		if c, _ := fmt.Sscanf(line, "done %d\n", &i); c != 1 || i > len(ops) {
 			return 0, fmt.Errorf("%w: it says %q", errEchoFailed, line)
 		}
-		return failed + n - i, nil
+		return failed + len(ops) - i, nil
 	}
 }

@@ -49,7 +49,7 @@ func RunEchoHelper(in io.Reader, out io.Writer) error {
 	if _, err := fmt.Fprintf(out, "thread %d\n", unix.Gettid()); err != nil {
 		return err
 	}
-	r := bufio.NewReaderSize(in, 64<<10)
+	r := newEchoReader(in)
 	var head [3]string
 	for i := range head {
 		s, err := r.ReadString(0)
@@ -291,3 +291,5 @@ func chmodSame(dir int, name string) error {
 	}
 	return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), st.Mode&0o7777)
 }
+
+func newEchoReader(in io.Reader) *bufio.Reader { return bufio.NewReaderSize(in, 64<<10) }

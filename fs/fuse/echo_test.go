@@ -131,6 +131,9 @@ func (s *server) state() string {
 
 // TestEchoEvents moves a workspace there and back: a watcher hears of everything that differs, as if a program had done
 // it on the mount, the kernel shows the other state at once, and nothing is added to the history.
+//
+// What moved into a directory that appears is told as moved unless the watcher enters that first: then the kernel finds it
+// there and takes the old name away by itself. TestPlanEcho has that case.
 func TestEchoEvents(t *testing.T) {
 	for _, c := range []struct {
 		name, before, change string
@@ -155,8 +158,8 @@ func TestEchoEvents(t *testing.T) {
 		{"directories in a circle", "mkdir f g h; echo 1 > g/x", "mv f t; mv g f; mv h g; mv t h; touch g/y", []string{"MOVED_TO,ISDIR f", "MOVED_TO,ISDIR g", "MOVED_TO,ISDIR h"}, []string{"MOVED_TO,ISDIR f", "MOVED_TO,ISDIR g", "MOVED_TO,ISDIR h"}},
 		{"renamed into each other", "mkdir -p a/b; echo 1 > a/f; echo 2 > a/b/g", "mv a/b .; mv a b/", []string{"MOVED_TO,ISDIR a/b", "MOVED_TO,ISDIR a"}, []string{"MOVED_TO,ISDIR b", "MOVED_TO,ISDIR b/a"}},
 		{"moved out of what goes", "mkdir d; echo 1 > d/f", "mv d/f .; rmdir d", []string{"CREATE,ISDIR d", "DELETE f"}, []string{"MOVED_FROM d/f", "MOVED_TO f", "DELETE,ISDIR d"}},
-		{"moved into what comes", "mkdir d; echo 1 > d/f", "mkdir n; mv d n/", []string{"MOVED_FROM,ISDIR n/d", "MOVED_TO,ISDIR d", "DELETE,ISDIR n"}, []string{"CREATE,ISDIR n", "MOVED_FROM,ISDIR d"}},
-		{"moved far into what comes", "mkdir d; echo 1 > d/f", "mkdir -p n/m/o; mv d n/m/o/e; echo 22 > n/m/o/e/f", []string{"MOVED_TO,ISDIR d", "MODIFY d/f", "DELETE,ISDIR n"}, []string{"CREATE,ISDIR n", "MOVED_FROM,ISDIR d"}},
+		{"moved into what comes", "mkdir d; echo 1 > d/f", "mkdir n; mv d n/", []string{"MOVED_FROM,ISDIR n/d", "MOVED_TO,ISDIR d", "DELETE,ISDIR n"}, []string{"CREATE,ISDIR n"}},
+		{"moved far into what comes", "mkdir d; echo 1 > d/f", "mkdir -p n/m/o; mv d n/m/o/e; echo 22 > n/m/o/e/f", []string{"MOVED_TO,ISDIR d", "MODIFY d/f", "DELETE,ISDIR n"}, []string{"CREATE,ISDIR n"}},
 		{"renamed onto what goes", "echo 1 > f; echo 22 > g", "mv f g", []string{"MOVED_FROM g", "MOVED_TO f", "CREATE g"}, []string{"DELETE g", "MOVED_FROM f", "MOVED_TO g"}},
 		{"tree removed", "mkdir -p d/e; echo 1 > d/e/f; echo 1 > d/g", "rm -r d", []string{"CREATE,ISDIR d"}, []string{"DELETE d/e/f", "DELETE,ISDIR d/e", "DELETE d/g", "DELETE,ISDIR d", "DELETE_SELF d/"}},
 		{"file to directory", "echo 1 > x", "rm x; mkdir -p x/y", []string{"DELETE,ISDIR x/y", "DELETE,ISDIR x", "CREATE x"}, []string{"DELETE x", "CREATE,ISDIR x"}},

@@ -28,6 +28,7 @@ type movedView struct {
 }
 
 func (m *Mount) moved(v movedView, ev *fs.Moved) {
+	start := time.Now()
 	plan := m.plan(v, ev)
 	late := map[store.Ino]bool{}
 	for _, id := range plan.unlinked {
@@ -38,7 +39,13 @@ func (m *Mount) moved(v movedView, ev *fs.Moved) {
 			m.notified("inode", m.notifier.inode(v.id(id)))
 		}
 	}
+	inodes := time.Now()
 	m.tell(v, plan)
+	echo := time.Now()
+	defer func() {
+		m.log.Debug("the kernel was told", "entries", len(ev.Entries), "inodes", len(ev.Inodes), "inodes_time", inodes.Sub(start),
+			"echo_time", echo.Sub(inodes), "entries_time", time.Since(echo))
+	}()
 	for id := range late {
 		m.notified("attributes", m.notifier.attributes(v.id(id)))
 	}
