@@ -179,7 +179,9 @@ func (mv *mover) apply() {
 		}
 	}
 	for ino := range mv.inos {
-		if n := f.nodes[ino]; n != nil && n.gone {
+		if n := f.nodes[ino]; n == nil {
+			continue // forgotten meanwhile, or never known: it is loaded when somebody looks
+		} else if n.gone {
 			f.retire(n) // should the inode be there again, that is another node
 		} else if s := mv.states[ino]; s != nil {
 			mv.node(ino, s)
