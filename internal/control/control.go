@@ -14,6 +14,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"strings"
 	"syscall"
 	"time"
 
@@ -103,7 +104,11 @@ func (t *Tree) Lookup(c *fs.Call, dir uint64, name string) (fs.Found, error) {
 	case dir == idAt:
 		c.Blocks()
 		in, err := t.o.Past(context.Background(), name)
-		return fs.Found{Enter: in}, err
+		found := fs.Found{Enter: in}
+		if strings.Trim(name, "0123456789") == "" {
+			found.Valid = staticFor // a seq stays what it is; ages, commands and tags move
+		}
+		return found, err
 	case dir == idBlame || dir&blameMark != 0:
 		return t.lookupBlame(c, dir, name)
 	}
@@ -150,6 +155,9 @@ func (t *Tree) ReadDir(c *fs.Call, id uint64) ([]fs.DirEntry, error) {
 		return list, nil
 	case id == idAt:
 		c.Blocks()
+		if _, err := t.o.View(context.Background()); err != nil { // a tag that was just made is in the database
+			return nil, err
+		}
 		tags, err := t.o.Store.Tags(context.Background(), t.o.Workspace)
 		if err != nil {
 			return nil, err
