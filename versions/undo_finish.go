@@ -232,7 +232,7 @@ func (p *planner) entries(lost, got map[store.Ino][]store.DirName, changed map[s
 	told := map[store.DirName]bool{}
 	add := func(e UndoEntry, k store.DirName, ino store.Ino) {
 		told[k] = true
-		e.key, e.ino = k, ino
+		e.key, e.ino, e.Dir = k, ino, p.directory(ino)
 		p.plan.Entries = append(p.plan.Entries, e)
 	}
 	for ino, keys := range got {

@@ -74,7 +74,6 @@ func (p *planner) inode(ctx context.Context, ino store.Ino) (*fused, error) {
 			return nil, fmt.Errorf("undo: read %q: %w", p.pathOf(ino), err)
 		}
 		if why != "" {
-			p.stuck[ino] = true
 			p.conflict(p.pathOf(ino), "%s, after %s", why, by(r.command))
 			break
 		}

@@ -94,8 +94,9 @@ func (h *history) pair(ctx context.Context, a, b *store.View, names []store.DirN
 		}
 	}, func(before, after *store.Version) {
 		e := inoEvent{at: at, mine: mine, before: before, after: after, command: command, born: before == nil || before.Nlink == 0}
-		if after == nil {
-			return // it goes with its names, and comes back as it was
+		if after == nil { // not on the way to the present: it comes back as it was
+			h.past[before.Ino] = before
+			return
 		}
 		h.inos[after.Ino] = append(h.inos[after.Ino], e)
 	})

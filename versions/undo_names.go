@@ -24,7 +24,6 @@ type planner struct {
 	alias  map[store.Ino]store.Ino // a removed directory -> the newer one that has its name
 	skip   map[store.DirName]bool  // names and inodes that the paths leave out
 	out    map[store.Ino]bool
-	stuck  map[store.Ino]bool // inodes of which a conflict was told
 	moves  []moved
 }
 
@@ -88,11 +87,25 @@ func (p *planner) prefetch(ctx context.Context) error {
 		return err
 	}
 	for i, v := range vs {
+		if v == nil {
+			v = p.lostVersion(inos[i])
+		}
 		if v != nil {
 			p.now[inos[i]] = v
 		}
 	}
 	return nil
+}
+
+// lostVersion is an inode that was left behind by a rollback, as one without a name.
+func (p *planner) lostVersion(ino store.Ino) *store.Version {
+	past := p.h.past[ino]
+	if past == nil {
+		return nil
+	}
+	v := *past
+	v.Nlink = 0
+	return &v
 }
 
 // current is what k leads to now.

@@ -3,7 +3,6 @@ package versions
 import (
 	"context"
 	"strconv"
-	"strings"
 
 	"wsfs/store"
 )
@@ -145,11 +144,13 @@ func chosen(path string, paths, except []string) bool {
 	return false
 }
 
-// cleanAll makes paths comparable.
+// cleanAll makes paths comparable; with the root among them, they say nothing.
 func cleanAll(paths []string) []string {
 	out := make([]string, len(paths))
 	for i, p := range paths {
-		out[i] = strings.TrimSuffix(Clean(p), "/")
+		if out[i] = Clean(p); out[i] == "" {
+			return nil
+		}
 	}
 	return out
 }

@@ -29,6 +29,8 @@ type UndoSelect struct {
 	ExactTimes bool
 	// Hunks asks for the hunks of every text. Picks keeps only these hunks of some paths; of paths that are not named, nothing. Nil: everything.
 	Hunks bool
+	// List asks for the entries of a plan that moves the pointer, too.
+	List  bool
 	Picks map[string][]int
 	// Now is what "lately" is counted from.
 	Now time.Time

@@ -29,6 +29,7 @@ type UndoEntry struct {
 	What string
 	Path string
 	From string // of a renamed one
+	Dir  bool
 	// Hunks are the places of a text that change, nil of anything else. See UndoSelect.Picks.
 	Hunks []UndoHunk
 
@@ -99,31 +100,38 @@ func PlanUndo(ctx context.Context, st *store.Store, ws *store.Workspace, at Plac
 	if err != nil {
 		return nil, err
 	}
-	plan := &UndoPlan{At: at, Undoes: p.undoes, Commands: p.commands, Moves: len(p.moves), texts: map[store.Ino][]byte{}}
-	h, err := l.history(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	pl := &planner{
-		st: st, sel: &sel, h: h, plan: plan, state: map[store.Ino]*fused{}, now: map[store.Ino]*store.Version{},
-		want: map[store.DirName]store.Ino{}, done: map[store.DirName]bool{}, alias: map[store.Ino]store.Ino{},
-		merged: map[store.Ino]bool{}, live: map[store.DirName]store.Ino{}, skip: map[store.DirName]bool{},
-		out: map[store.Ino]bool{}, stuck: map[store.Ino]bool{},
-	}
-	if err := pl.run(ctx); err != nil {
-		return nil, err
-	}
+	plan := &UndoPlan{At: at, Undoes: p.undoes, Commands: p.commands, Moves: len(p.moves)}
 	if len(sel.Paths)+len(sel.Except) > 0 || sel.Picks != nil {
 		for i := range plan.Undoes {
 			plan.Undoes[i].Partial = true
 		}
-	} else if len(p.moves) == 1 && len(p.steps) == 0 {
+	} else if last := l.pieces[len(l.pieces)-1]; last.move != nil && len(p.steps) == 0 && len(p.moves) == 1 && p.moves[last.move.N] == last {
 		// Nothing came since: the pointer goes back.
-		if last := l.pieces[len(l.pieces)-1]; last.move != nil && p.moves[last.move.N] == last {
-			plan.Move = &last.from
+		plan.Move = &last.from
+		if !sel.List {
+			return plan, plan.countMove(ctx, st)
 		}
 	}
-	return plan, pl.missing(ctx)
+	h, err := l.history(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return plan, plan.work(ctx, st, &sel, h)
+}
+
+// work takes back what a history says is ours.
+func (plan *UndoPlan) work(ctx context.Context, st *store.Store, sel *UndoSelect, h *history) error {
+	plan.texts = map[store.Ino][]byte{}
+	p := &planner{
+		st: st, sel: sel, h: h, plan: plan, state: map[store.Ino]*fused{}, now: map[store.Ino]*store.Version{},
+		want: map[store.DirName]store.Ino{}, done: map[store.DirName]bool{}, alias: map[store.Ino]store.Ino{},
+		merged: map[store.Ino]bool{}, live: map[store.DirName]store.Ino{}, skip: map[store.DirName]bool{},
+		out: map[store.Ino]bool{},
+	}
+	if err := p.run(ctx); err != nil {
+		return err
+	}
+	return p.missing(ctx)
 }
 
 // missing refuses a plan with contents that the store does not have any more.

@@ -34,6 +34,7 @@ type history struct {
 	order []store.DirName // keys of names that have an event that is mine, in the order of the first
 	inos  map[store.Ino][]inoEvent
 	seen  map[store.Ino]*store.Version  // the last version of the inode that the scan met, if the scan has all of them
+	past  map[store.Ino]*store.Version  // the last version of an inode that the present knows nothing of
 	kinds map[store.Ino]uint32          // S_IFMT, as far as the scan met it
 	keys  map[store.Ino][]store.DirName // the names that an inode has had since, or has
 	place *placer
@@ -52,11 +53,15 @@ type wholeStep struct {
 	versions map[store.Ino]*store.Version
 }
 
-func (l *life) history(ctx context.Context, p *picked) (*history, error) {
-	h := &history{
+func newHistory(l *life) *history {
+	return &history{
 		st: l.st, life: l, names: map[store.DirName][]nameEvent{}, inos: map[store.Ino][]inoEvent{},
-		seen: map[store.Ino]*store.Version{}, kinds: map[store.Ino]uint32{},
+		seen: map[store.Ino]*store.Version{}, past: map[store.Ino]*store.Version{}, kinds: map[store.Ino]uint32{},
 	}
+}
+
+func (l *life) history(ctx context.Context, p *picked) (*history, error) {
+	h := newHistory(l)
 	for _, pc := range l.pieces {
 		if pc.move != nil {
 			if pc.at().compare(p.first) >= 0 {

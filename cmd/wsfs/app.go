@@ -98,6 +98,7 @@ func (a *app) root() *cobra.Command {
 		a.initCmd(), a.importCmd(), a.mountCmd(), a.umountCmd(), a.workspacesCmd(), a.statusCmd(), a.syncCmd(),
 		a.forkCmd(), a.dropCmd(), a.undropCmd(), a.tagCmd(), a.tagsCmd(),
 		a.logCmd(), a.catCmd(), a.lsCmd(), a.restoreCmd(), a.exportCmd(), a.checkCmd(), a.doctorCmd(), a.manCmd(), a.daemonCmd(), a.echoHelperCmd(),
+		a.undoCmd(), a.redoCmd(), a.rollbackCmd(),
 		a.diffCmd(), a.blameCmd(), a.showCmd(), a.sessionsCmd(), a.commandsCmd(),
 		a.runCmd(), a.whoamiCmd(),
 	)

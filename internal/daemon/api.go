@@ -66,24 +66,24 @@ type ErrorBody struct {
 	Error string        `json:"error"`
 	Exit  int           `json:"exit"`
 	Errno syscall.Errno `json:"errno,omitempty"` // of Linux, if the error stands for one
+	// Confirm: the same request with Yes is not refused for this reason.
+	Confirm   bool           `json:"confirm,omitempty"`
+	Conflicts []UndoConflict `json:"conflicts,omitempty"` // of an undo that would not keep what others did
 }
 
 // err is the error as it was before it became a body, as far as errors.Is and ExitCode can tell.
-func (b ErrorBody) err() error { return &Error{b.Exit, &remoteError{b.Error, b.Errno}} }
+func (b ErrorBody) err() error { return &Error{b.Exit, &remoteError{b}} }
 
 // remoteError is an error of another process.
-type remoteError struct {
-	text  string
-	errno syscall.Errno
-}
+type remoteError struct{ body ErrorBody }
 
-func (e *remoteError) Error() string { return e.text }
+func (e *remoteError) Error() string { return e.body.Error }
 
 func (e *remoteError) Unwrap() error {
-	if e.errno == 0 {
+	if e.body.Errno == 0 {
 		return nil
 	}
-	return e.errno
+	return e.body.Errno
 }
 
 // MountRequest asks for a mount. Mountpoint is absolute and free of symbolic links.

@@ -45,6 +45,7 @@ type Daemon struct {
 	server  *http.Server
 	errors  *errorLog
 	names   names
+	undos   undoLock
 	pasts   pasts
 	runs    runs
 	host    sync.Mutex // held while what a host directory holds is compared with a workspace; outermost

@@ -25,6 +25,7 @@
 //	POST   /v1/workspaces        make a workspace
 //	POST   /v1/import            read a directory into a workspace; NDJSON progress, the last line is the result
 //	POST   /v1/restore           bring a path back to what it was
+//	POST   /v1/undo, /v1/redo, /v1/rollback  take changes back; NDJSON: the plan, then the result
 //	POST   /v1/forks             make a workspace that starts at a revision of another
 //	POST   /v1/drop, /v1/undrop  take a workspace away, bring it back
 //	POST   /v1/tags              name a revision, or remove the name

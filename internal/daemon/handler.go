@@ -38,6 +38,7 @@ func (d *Daemon) routes() http.Handler {
 	mux.HandleFunc("POST /v1/take", d.serveTake)
 	d.pointerRoutes(mux)
 	d.runRoutes(mux)
+	d.undoRoutes(mux)
 	mux.HandleFunc("GET /metrics", d.serveMetrics)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
@@ -112,6 +113,12 @@ func writeError(w http.ResponseWriter, err error) {
 func errorBody(err error) ErrorBody {
 	body := ErrorBody{Error: err.Error(), Exit: ExitCode(err)}
 	_ = errors.As(err, &body.Errno) // 0 if it stands for none
+	var large *tooLarge
+	body.Confirm = errors.As(err, &large)
+	var conflicts *conflicted
+	if errors.As(err, &conflicts) {
+		body.Conflicts = conflicts.list
+	}
 	return body
 }
 

@@ -1,0 +1,135 @@
+package versions
+
+import (
+	"context"
+
+	"wsfs/store"
+)
+
+// PlanRollback works out how a workspace that stands at is brought to the state to: by moving its pointer, or if sel names
+// paths, by a change of what is at or below them. Nothing is kept that came after to. The cost is that of the changes
+// between the two.
+func PlanRollback(ctx context.Context, st *store.Store, ws *store.Workspace, at, to Place, sel UndoSelect) (*UndoPlan, error) {
+	sel.Paths, sel.Except = cleanAll(sel.Paths), nil
+	plan := &UndoPlan{At: at}
+	if at == to {
+		return nil, nothing("roll back %q: it is that state already", ws.Name)
+	}
+	if len(sel.Paths) == 0 {
+		plan.Move = &to
+		if !sel.List {
+			return plan, plan.countMove(ctx, st)
+		}
+	}
+	h := newHistory(&life{st: st, ws: ws, stands: at})
+	// As if one change had led from there to here: taking it back meets nobody else's.
+	pc := &piece{from: to, to: at, move: &store.Ref{N: 1}}
+	if err := h.jump(ctx, pc, true); err != nil {
+		return nil, err
+	}
+	h.sort()
+	if err := h.parents(ctx); err != nil {
+		return nil, err
+	}
+	return plan, plan.work(ctx, st, &sel, h)
+}
+
+// countMove counts what moving the pointer changes, by names alone but for files that keep theirs.
+func (plan *UndoPlan) countMove(ctx context.Context, st *store.Store) error {
+	a, err := st.ViewAt(ctx, plan.At.Timeline, plan.At.Seq)
+	if err != nil {
+		return err
+	}
+	b, err := st.ViewAt(ctx, plan.Move.Timeline, plan.Move.Seq)
+	if err != nil {
+		return err
+	}
+	t := newTouched()
+	if err := t.collect(ctx, st, a, b, 0); err != nil {
+		return err
+	}
+	keys := make([]store.DirName, 0, len(t.names))
+	for k := range t.names {
+		keys = append(keys, k)
+	}
+	x, err := a.Lookups(ctx, keys)
+	if err != nil {
+		return err
+	}
+	y, err := b.Lookups(ctx, keys)
+	if err != nil {
+		return err
+	}
+	lost, told := map[store.Ino]bool{}, map[store.Ino]bool{}
+	for i := range keys {
+		if x[i].Ino != 0 && x[i].Ino != y[i].Ino {
+			lost[x[i].Ino] = true
+		}
+	}
+	for i := range keys {
+		was, is := x[i].Ino, y[i].Ino
+		if was == is {
+			continue
+		}
+		told[was], told[is] = true, true
+		switch {
+		case was != 0 && is != 0:
+			plan.Changed++
+		case is != 0 && lost[is]:
+			plan.Renamed++
+		case is != 0:
+			plan.Created++
+		default:
+			plan.Removed++
+		}
+	}
+	plan.Removed -= plan.Renamed
+	var inos []store.Ino
+	for ino := range t.inos {
+		if !told[ino] {
+			inos = append(inos, ino)
+		}
+	}
+	v, err := a.Versions(ctx, inos)
+	if err != nil {
+		return err
+	}
+	w, err := b.Versions(ctx, inos)
+	if err != nil {
+		return err
+	}
+	for i := range inos {
+		if v[i] == nil || w[i] == nil || v[i].Nlink == 0 || w[i].Nlink == 0 {
+			continue
+		}
+		if _, differs := entry("", v[i], w[i]); differs {
+			plan.Changed++
+		}
+	}
+	return nil
+}
+
+// Large reports whether a plan removes so much that somebody should be asked: more than 1,000 files, or three and more
+// that are over a fifth of all.
+func (plan *UndoPlan) Large(ctx context.Context, st *store.Store) (bool, error) {
+	const many, few, share = 1000, 3, 5
+	if plan.Removed > many || plan.Removed < few {
+		return plan.Removed > many, nil
+	}
+	v, err := st.ViewAt(ctx, plan.At.Timeline, plan.At.Seq)
+	if err != nil {
+		return false, err
+	}
+	n := 0
+	for dirs := []store.Ino{store.RootIno}; len(dirs) > 0 && n < share*plan.Removed; dirs = dirs[1:] {
+		if err := v.ReadDir(ctx, dirs[0], func(nm store.Name, ver *store.Version) error {
+			if n++; ver.IsDir() {
+				dirs = append(dirs, nm.Ino)
+			}
+			return nil
+		}); err != nil {
+			return false, err
+		}
+	}
+	return n < share*plan.Removed, nil
+}
