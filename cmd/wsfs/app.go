@@ -100,7 +100,7 @@ func (a *app) root() *cobra.Command {
 		a.logCmd(), a.catCmd(), a.lsCmd(), a.restoreCmd(), a.exportCmd(), a.checkCmd(), a.doctorCmd(), a.manCmd(), a.daemonCmd(), a.echoHelperCmd(),
 		a.undoCmd(), a.redoCmd(), a.rollbackCmd(),
 		a.diffCmd(), a.blameCmd(), a.showCmd(), a.sessionsCmd(), a.commandsCmd(),
-		a.runCmd(), a.whoamiCmd(),
+		a.runCmd(), a.whoamiCmd(), a.applyCmd(),
 	)
 	root.InitDefaultCompletionCmd()
 	root.SuggestionsMinimumDistance = 2

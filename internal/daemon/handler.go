@@ -36,6 +36,7 @@ func (d *Daemon) routes() http.Handler {
 	}))
 	mux.HandleFunc("POST /v1/import", d.serveImport)
 	mux.HandleFunc("POST /v1/take", d.serveTake)
+	mux.HandleFunc("POST /v1/apply", reply(func(r *http.Request, req *ApplyRequest) (any, error) { return d.apply(r.Context(), *req) }))
 	d.pointerRoutes(mux)
 	d.runRoutes(mux)
 	d.undoRoutes(mux)

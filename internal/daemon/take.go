@@ -137,7 +137,7 @@ func (t *taking) run(ctx context.Context, changes []hosttree.Change, keep bool, 
 		}
 		for p := range t.only {
 			if t.only[p] && !t.present(p) {
-				t.idx.Set(p, hosttree.Entry{})
+				t.idx.Move(p, hosttree.Entry{})
 			}
 		}
 		t.out.Seq, t.out.Added, t.out.Changed, t.out.Removed, t.out.Bytes = int64(res.Seq), res.Added, res.Changed, res.Removed, res.Bytes
@@ -147,6 +147,7 @@ func (t *taking) run(ctx context.Context, changes []hosttree.Change, keep bool, 
 		}
 		if clean && res.Seq != 0 {
 			at := store.Pin{Timeline: f.Workspace().Timeline, Seq: res.Seq}
+			t.idx.Moved = nil
 			if err := d.noteHost(at, hostNote{Workspace: int64(t.ws.ID), What: "import", Dir: Path(t.dir), Full: true, Paths: len(t.only)}, who); err != nil {
 				return err
 			}
@@ -169,7 +170,7 @@ func (t *taking) taken(p string, st *syscall.Stat_t, v *store.Version) {
 	}
 	e := hosttree.FromStat(st, t.began)
 	e.Ref, e.Target, e.Size = v.Content, v.Target, v.Size
-	t.idx.Set(p, e)
+	t.idx.Move(p, e)
 }
 
 // classify decides what a change in the directory means to the workspace.
@@ -206,7 +207,7 @@ func (t *taking) classify(ctx context.Context, c *hosttree.Change) error {
 	switch {
 	case same: // both came to the same
 		now.Ref = have.Ref
-		t.idx.Set(c.Path, now)
+		t.idx.Move(c.Path, now)
 		return nil
 	case !known && !t.idx.Full, !have.Same(&base):
 		return t.conflict(c.Path)

@@ -15,6 +15,8 @@ type Entry struct {
 	// The rest says when the entry was seen in the directory: zero if it was not, or too late to be trusted.
 	Mtime, Ctime int64 // ns
 	Ino          uint64
+
+	UID, GID uint32 // set by Tree.Look alone, and never compared
 }
 
 // Exists reports whether anything is there.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,17 @@ type Index struct {
 	// Full: a path that is not in it was not there. Else nothing is known about it.
 	Full    bool
 	Entries map[string]Entry
+	// Moved are paths whose entries are newer than the state at which directory and workspace were last equal as a whole.
+	Moved map[string]bool
+}
+
+// Move notes what a path is by itself: the rest of the directory and of the workspace need not be equal.
+func (x *Index) Move(path string, e Entry) {
+	x.Set(path, e)
+	if x.Moved == nil {
+		x.Moved = map[string]bool{}
+	}
+	x.Moved[path] = true
 }
 
 // Set notes what a path is. In an index that is not full, nothing being there is worth a line too.
@@ -71,6 +83,12 @@ func Load(file string) (*Index, error) {
 			e.Target = string(d.bytes())
 		}
 		x.Entries[string(path)] = e
+	}
+	for n := int(d.uint()); n > 0 && !d.bad; n-- {
+		if x.Moved == nil {
+			x.Moved = map[string]bool{}
+		}
+		x.Moved[string(d.bytes())] = true
 	}
 	if d.bad || len(d.b) != 0 {
 		return nil, fmt.Errorf("%s: %w", file, ErrDamaged)
@@ -139,6 +157,11 @@ func (x *Index) Save(file string) error {
 			b = appendBytes(b, e.Target)
 		}
 		last = p
+	}
+	moved := slices.Sorted(maps.Keys(x.Moved))
+	b = binary.AppendUvarint(b, uint64(len(moved)))
+	for _, p := range moved {
+		b = appendBytes(b, p)
 	}
 	b = binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
 	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, b) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -77,7 +78,7 @@ func (s *scanner) dir(fd int, abs, rel string) error {
 		if rel != "" {
 			path = rel + "/" + name
 		}
-		if s.skip[abs+"/"+name] || rel == "" && name == ".wsfs" {
+		if s.skip[abs+"/"+name] || rel == "" && (name == ".wsfs" || strings.HasPrefix(name, StagingPrefix)) {
 			continue
 		}
 		var ust unix.Stat_t

@@ -19,8 +19,10 @@ import (
 type Tree struct {
 	dir  string
 	root int
-	made int
 	sync map[string]bool // directories whose entries were changed
+
+	staging string // directory in the tree for what is being written, "" none yet
+	made    int    // files in it
 }
 
 // OpenTree opens a directory.
@@ -88,6 +90,7 @@ func (t *Tree) Look(p string) (Entry, error) {
 		s := sysStat(&st)
 		e.stat(&s, 1<<62)
 		e.Mtime, e.Ctime, e.Ino = s.Mtim.Nano(), s.Ctim.Nano(), s.Ino
+		e.UID, e.GID = s.Uid, s.Gid
 		if e.Type() == syscall.S_IFLNK {
 			buf := make([]byte, 4096)
 			n, err := unix.Readlinkat(fd, name, buf)
@@ -131,37 +134,68 @@ func (t *Tree) Names(p string) ([]string, error) {
 type Attrs struct {
 	Mode     uint32 // permissions
 	UID, GID int    // -1: as it comes
-	Mtime    int64  // ns; 0: now
 	Xattrs   map[string][]byte
 }
 
-// temporary is a name that nobody else uses.
-func (t *Tree) temporary() string {
+// StagingPrefix begins the name of the directory in which a tree keeps what has not got its place yet.
+const StagingPrefix = ".wsfs-apply-"
+
+// stage makes something in the staging directory and returns its path: what cannot be written whole, for lack of room
+// say, shows before anything in the tree was changed.
+func (t *Tree) stage(make func(fd int, name string) error) (string, error) {
+	if t.staging == "" {
+		name := StagingPrefix + strconv.Itoa(os.Getpid())
+		if err := unix.Mkdirat(t.root, name, 0o700); err != nil && !errors.Is(err, syscall.EEXIST) {
+			return "", fmt.Errorf("make directory %s: %w", t.dir+"/"+name, err)
+		}
+		t.staging = name
+	}
 	t.made++
-	return ".wsfs-apply-" + strconv.Itoa(os.Getpid()) + "-" + strconv.Itoa(t.made)
+	p := t.staging + "/" + strconv.Itoa(t.made)
+	return p, t.in(p, "write", make)
 }
 
-// place makes something under a temporary name and renames it to its own, in the place of whatever is there that is no
-// directory.
-func (t *Tree) place(p string, make func(fd int, name string) error) error {
+// Put gives what was staged its place, instead of whatever is there that is no directory.
+func (t *Tree) Put(staged, p string) error {
+	from, err := t.open(t.staging)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", t.dir+"/"+p, err)
+	}
+	defer unix.Close(from)
 	return t.in(p, "write", func(fd int, name string) error {
-		tmp := t.temporary()
-		err := make(fd, tmp)
-		if err == nil {
-			err = unix.Renameat(fd, tmp, fd, name)
-		}
-		if err != nil {
-			_ = unix.Unlinkat(fd, tmp, 0)
-			return err
-		}
 		t.sync[path.Dir(p)] = true
-		return nil
+		return unix.Renameat(from, path.Base(staged), fd, name)
 	})
 }
 
-// File writes a regular file, whole and synced before it takes its name. fill writes the content.
-func (t *Tree) File(p string, a Attrs, fill func(f *os.File) error) error {
-	return t.place(p, func(fd int, name string) error {
+// Clean removes staging directories, this tree's and those of a process that died.
+func (t *Tree) Clean() error {
+	names, err := t.Names("")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, StagingPrefix) {
+			continue
+		}
+		inner, err := t.Names(name)
+		if errors.Is(err, syscall.ENOTDIR) {
+			continue // somebody else's
+		}
+		for _, n := range inner {
+			err = errors.Join(err, t.Remove(name+"/"+n, false))
+		}
+		if err = errors.Join(err, t.Remove(name, true)); err != nil {
+			return err
+		}
+	}
+	t.staging = ""
+	return nil
+}
+
+// File stages a regular file, synced. fill writes the content.
+func (t *Tree) File(a Attrs, fill func(f *os.File) error) (string, error) {
+	return t.stage(func(fd int, name string) error {
 		n, err := unix.Openat(fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 		if err != nil {
 			return err
@@ -184,41 +218,38 @@ func (t *Tree) File(p string, a Attrs, fill func(f *os.File) error) error {
 		if err := unix.Fchmod(n, a.Mode&0o7777); err != nil {
 			return err
 		}
-		if a.Mtime != 0 {
-			ts := unix.NsecToTimespec(a.Mtime)
-			if err := unix.UtimesNanoAt(n, "", []unix.Timespec{ts, ts}, unix.AT_EMPTY_PATH); err != nil {
-				return err
-			}
-		}
 		return f.Sync()
 	})
 }
 
-// Symlink makes a symbolic link.
-func (t *Tree) Symlink(p, target string) error {
-	return t.place(p, func(fd int, name string) error { return unix.Symlinkat(target, fd, name) })
+// Symlink stages a symbolic link.
+func (t *Tree) Symlink(target string) (string, error) {
+	return t.stage(func(fd int, name string) error { return unix.Symlinkat(target, fd, name) })
 }
 
-// Link gives the file at old one more name.
-func (t *Tree) Link(old, p string) error {
-	return t.place(p, func(fd int, name string) error {
-		from, err := t.open(path.Dir(old))
-		if err != nil {
-			return err
-		}
-		defer unix.Close(from)
-		return unix.Linkat(from, path.Base(old), fd, name, 0)
-	})
+// Link stages one more name of what was staged before.
+func (t *Tree) Link(staged string) (string, error) {
+	return t.stage(func(fd int, name string) error { return unix.Linkat(fd, path.Base(staged), fd, name, 0) })
 }
 
-// Node makes a FIFO or a socket.
-func (t *Tree) Node(p string, mode uint32) error {
-	return t.place(p, func(fd int, name string) error {
-		if err := unix.Mknodat(fd, name, mode&syscall.S_IFMT|0o600, 0); err != nil {
+// Node stages a FIFO, a socket or a device node.
+func (t *Tree) Node(mode uint32, dev uint64) (string, error) {
+	return t.stage(func(fd int, name string) error {
+		if err := unix.Mknodat(fd, name, mode&syscall.S_IFMT|0o600, int(dev)); err != nil {
 			return err
 		}
 		return unix.Fchmodat(fd, name, mode&0o7777, 0)
 	})
+}
+
+// Writable reports whether entries of a directory may be made and removed.
+func (t *Tree) Writable(dir string) error {
+	fd, err := t.open(dir)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.Faccessat(fd, ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 }
 
 // Mkdir makes a directory that the owner can write in; Chmod gives it its permissions once it is filled.

@@ -1,0 +1,239 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"wsfs/blob"
+	"wsfs/internal/hosttree"
+	"wsfs/store"
+)
+
+// write carries the steps out: everything new is staged and synced first, then names change, files one by one in an
+// instant each, and at last all of it is looked at again.
+func (p *applying) write(ctx context.Context) (err error) {
+	if err := p.tree.Clean(); err != nil {
+		return fmt.Errorf("apply: %w", err)
+	}
+	defer func() { err = errors.Join(err, p.tree.Clean()) }()
+	staged, err := p.stage(ctx)
+	if err != nil {
+		return fmt.Errorf("apply to %s: nothing was changed: %w", p.dir, err)
+	}
+	done := 0
+	fail := func(err error) error {
+		if done == 0 {
+			return fmt.Errorf("apply to %s: nothing was changed: %w", p.dir, err)
+		}
+		return fmt.Errorf("apply to %s: %d of %d paths were written when it failed; the same command goes on: %w", p.dir, done, len(p.steps), err)
+	}
+	for i := len(p.steps) - 1; i >= 0; i-- { // what a directory holds goes before it
+		s := &p.steps[i]
+		if !s.host.Exists() || s.want.Exists() && s.host.IsDir() == s.want.IsDir() {
+			continue
+		}
+		if err := p.tree.Remove(s.path, s.host.IsDir()); err != nil {
+			return fail(err)
+		}
+		done++
+	}
+	for i := range p.steps {
+		s := &p.steps[i]
+		var err error
+		switch {
+		case !s.want.Exists():
+			continue
+		case s.want.IsDir() && !s.host.IsDir():
+			uid, gid := p.newOwner(s)
+			err = p.tree.Mkdir(s.path, uid, gid)
+		case s.mode:
+			continue
+		default:
+			err = p.tree.Put(staged[i], s.path)
+		}
+		if err != nil {
+			return fail(err)
+		}
+		done++
+	}
+	for i := len(p.steps) - 1; i >= 0; i-- {
+		if s := &p.steps[i]; s.want.IsDir() || s.mode {
+			if err := p.tree.Chmod(s.path, s.want.Mode); err != nil {
+				return fail(err)
+			}
+		}
+	}
+	if err := p.tree.Sync(); err != nil {
+		return fail(err)
+	}
+	return p.verify(ctx)
+}
+
+// newOwner is who a new entry belongs to: as root whom the workspace says, else us.
+func (p *applying) newOwner(s *step) (uid, gid int) {
+	if os.Geteuid() != 0 {
+		return -1, -1
+	}
+	if s.host.Exists() {
+		return int(s.host.UID), int(s.host.GID)
+	}
+	return int(s.ver.UID), int(s.ver.GID)
+}
+
+// stage writes the content of every file, link and node; the result has their places by step.
+func (p *applying) stage(ctx context.Context) ([]string, error) {
+	staged := make([]string, len(p.steps))
+	links := map[store.Ino]string{} // files with several names: what was staged of them
+	for i := range p.steps {
+		s := &p.steps[i]
+		if !s.want.Exists() || s.want.IsDir() || s.mode {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		var err error
+		switch first := links[s.ver.Ino]; {
+		case first != "":
+			staged[i], err = p.tree.Link(first)
+		case s.want.Type() == syscall.S_IFREG:
+			a := hosttree.Attrs{Mode: s.want.Mode, Xattrs: s.ver.Xattrs}
+			a.UID, a.GID = p.newOwner(s)
+			staged[i], err = p.tree.File(a, func(f *os.File) error { return p.fill(ctx, f, s.ver) })
+		case s.want.Type() == syscall.S_IFLNK:
+			staged[i], err = p.tree.Symlink(s.want.Target)
+		default:
+			staged[i], err = p.tree.Node(s.want.Mode, unix.Mkdev(s.ver.Device()))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", s.path, err)
+		}
+		if s.ver.Nlink > 1 {
+			links[s.ver.Ino] = staged[i]
+		}
+	}
+	return staged, nil
+}
+
+// fill writes the content of a version. Where it has holes, so has the file.
+func (p *applying) fill(ctx context.Context, f *os.File, v *store.Version) error {
+	r := p.d.st.Blobs().Reader(ctx, blob.Content{Ref: v.Content, Size: v.Size})
+	if v.Holes == 0 {
+		_, err := io.Copy(f, r)
+		return err
+	}
+	buf, zeros := make([]byte, 64<<10), make([]byte, 64<<10)
+	for {
+		n, err := io.ReadFull(r, buf)
+		if n > 0 && bytes.Equal(buf[:n], zeros[:n]) {
+			if _, err := f.Seek(int64(n), io.SeekCurrent); err != nil {
+				return err
+			}
+		} else if _, err := f.Write(buf[:n]); err != nil {
+			return err
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return f.Truncate(v.Size)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// verify looks at every path again: what was said to be written is there.
+func (p *applying) verify(ctx context.Context) error {
+	for i := range p.steps {
+		s := &p.steps[i]
+		now, err := p.tree.Look(s.path)
+		ok := false
+		if err == nil {
+			ok, err = p.d.holds(ctx, p.tree, s.path, &now, &s.want)
+		}
+		if errors.Is(err, syscall.ENOTDIR) && !s.want.Exists() {
+			continue // the directory it was in became a file
+		}
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return Fail(ExitFailed, "apply to %s: %q is not what was just written; somebody else changes the directory, apply again", p.dir, s.path)
+		}
+		now.Ref = s.want.Ref
+		p.equal[s.path] = now
+	}
+	return nil
+}
+
+// note remembers what is equal now, and who made it so.
+func (p *applying) note(_ context.Context, who store.Attribution) error {
+	full := len(p.req.Only) == 0
+	for path, e := range p.equal {
+		e.Mtime, e.Ctime, e.Ino = 0, 0, 0 // too fresh to be trusted
+		p.idx.Move(path, e)
+	}
+	if len(p.equal) == 0 {
+		return nil // and no step: each ends up there
+	}
+	if full {
+		p.idx.Moved = nil
+	}
+	if err := p.idx.Save(p.d.indexFile(p.ws, p.dir)); err != nil {
+		return err
+	}
+	if len(p.steps) == 0 && !full {
+		return nil
+	}
+	return p.d.noteHost(p.at, hostNote{
+		Workspace: int64(p.ws.ID), What: "apply", Dir: Path(p.dir), Full: full, Only: p.req.Only, Paths: len(p.steps),
+	}, who)
+}
+
+// Applied is a line of the list of what was applied.
+type Applied struct {
+	Workspace string   `json:"workspace"`
+	Dir       Path     `json:"dir"`
+	At        int64    `json:"-"`
+	Time      string   `json:"time"`
+	Seq       int64    `json:"seq"`
+	Paths     int      `json:"paths"`
+	Only      []string `json:"only,omitempty"`
+	Session   string   `json:"session,omitempty"`
+	Command   string   `json:"command,omitempty"`
+	Argv      string   `json:"-"`
+	UID       *uint32  `json:"uid,omitempty"`
+}
+
+// ListApplied lists what was applied of a workspace, and by whom, oldest first.
+func ListApplied(ctx context.Context, st *store.Store, ws *store.Workspace) ([]Applied, error) {
+	notes, err := hostNotes(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	var out []Applied
+	for _, n := range notes[ws.ID] {
+		if n.note.What != "apply" {
+			continue
+		}
+		a := Applied{
+			Workspace: ws.Name, Dir: n.note.Dir, At: n.note.At, Seq: int64(n.pin.Seq), Paths: n.note.Paths, Only: n.note.Only, UID: n.note.UID,
+		}
+		if s, err := st.SessionByID(ctx, store.SessionID(n.note.Session)); err == nil {
+			a.Session = s.Name
+		}
+		if c, err := st.CommandByID(ctx, store.CommandID(n.note.Command)); err == nil {
+			a.Command, a.Argv = fmt.Sprintf("c%d", c.ID), c.Argv
+		}
+		out = append(out, a)
+	}
+	slices.SortFunc(out, func(a, b Applied) int { return int(min(1, max(-1, a.At-b.At))) })
+	return out, nil
+}
