@@ -80,7 +80,10 @@ func (m *Mount) startEcho() (*echoProcess, error) {
 		return nil, err
 	}
 	p.in, p.out = in, bufio.NewReader(out)
-	p.kill = time.AfterFunc(echoTime+echoGrace, func() { _ = p.cmd.Process.Kill() })
+	p.kill = time.AfterFunc(echoTime+echoGrace, func() {
+		_ = unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL) // its group, should it have made something
+		_ = out.Close()
+	})
 	return p, nil
 }
 

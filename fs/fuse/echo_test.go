@@ -14,6 +14,7 @@ import (
 type watcher struct {
 	t    testing.TB
 	root string
+	end  func()
 
 	mu    sync.Mutex
 	lines []string
@@ -45,11 +46,12 @@ func watch(t testing.TB, root string) *watcher {
 			w.mu.Unlock()
 		}
 	}()
-	t.Cleanup(func() {
+	w.end = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		<-ended
 		_ = cmd.Wait()
 	})
+	t.Cleanup(w.end)
 	sc := bufio.NewScanner(said)
 	for sc.Scan() {
 		if strings.Contains(sc.Text(), "established") {
@@ -126,7 +128,7 @@ func (s *server) sh(script string) string {
 // state is every name below the mount with all that stat(2) and a reader see.
 func (s *server) state() string {
 	s.t.Helper()
-	return s.sh(`find . -printf '%P %y %m %s %l %n\n' | sort; find . -type f -print0 | sort -z | xargs -0r cat`)
+	return s.sh(`find . -type d -printf '%P %y %m %n\n' -o -printf '%P %y %m %s %l %n\n' | sort; find . -type f -print0 | sort -z | xargs -0r cat`)
 }
 
 // TestEchoEvents moves a workspace there and back: a watcher hears of everything that differs, as if a program had done

@@ -71,7 +71,9 @@ func serveChild(cfg string) error {
 		return err
 	}
 	c.Options.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	c.Options.EchoHelper = []string{"/proc/self/exe", echoHelperArg}
+	if c.Options.EchoHelper == nil {
+		c.Options.EchoHelper = []string{"/proc/self/exe", echoHelperArg}
+	}
 	raw := newFake(c.NoCache)
 	raw.noFlush = c.NoFlush
 	var m *Mount
@@ -132,6 +134,11 @@ func serveChild(cfg string) error {
 			timeline, seq := h.At()
 			h.Release()
 			fmt.Println(timeline, seq)
+		case "known": // a point by its name, from another server
+			var at fs.Move
+			_, err := fmt.Sscan(words[2]+" "+words[3], &at.Timeline, &at.Seq)
+			marks[words[1]] = at
+			fmt.Println(errText(err))
 		}
 	}
 	return sc.Err()
@@ -155,14 +162,17 @@ func mark(f *fs.FS, marks map[string]fs.Move, name, to string) error {
 // serveStore mounts a workspace of a real store.
 func serveStore(c *serveConfig) (*Mount, *fs.FS, func() error, error) {
 	ctx := context.Background()
-	if err := store.Init(ctx, c.Store, sqlite.Driver()); err != nil {
+	if err := store.Init(ctx, c.Store, sqlite.Driver()); err != nil && !errors.Is(err, store.ErrExists) {
 		return nil, nil, nil, err
 	}
 	st, err := store.Open(ctx, c.Store, sqlite.Driver(), store.Options{Log: c.Options.Log})
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	ws, err := fs.NewWorkspace(ctx, st, "w", "", store.Attribution{})
+	ws, err := st.Workspace(ctx, "w") // of a server that was killed
+	if err != nil {
+		ws, err = fs.NewWorkspace(ctx, st, "w", "", store.Attribution{})
+	}
 	if err != nil {
 		return nil, nil, nil, err
 	}
