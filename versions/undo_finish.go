@@ -3,6 +3,7 @@ package versions
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,7 +13,8 @@ import (
 // finish turns what is wanted into end states, and tells what changes.
 func (p *planner) finish(ctx context.Context) error {
 	lost, got := map[store.Ino][]store.DirName{}, map[store.Ino][]store.DirName{}
-	for k, ino := range p.want {
+	for _, k := range slices.SortedFunc(maps.Keys(p.want), compareNames) {
+		ino := p.want[k]
 		cur, err := p.current(ctx, k)
 		if err != nil {
 			return err

@@ -37,6 +37,7 @@ func (p *planner) run(ctx context.Context) error {
 	if err := p.prefetch(ctx); err != nil {
 		return err
 	}
+	p.settle()
 	if err := p.choose(ctx); err != nil {
 		return err
 	}

@@ -105,9 +105,9 @@ func PlanUndo(ctx context.Context, st *store.Store, ws *store.Workspace, at Plac
 		for i := range plan.Undoes {
 			plan.Undoes[i].Partial = true
 		}
-	} else if last := l.pieces[len(l.pieces)-1]; last.move != nil && len(p.steps) == 0 && len(p.moves) == 1 && p.moves[last.move.N] == last {
+	} else if m := l.lastMove(p); m != nil {
 		// Nothing came since: the pointer goes back.
-		plan.Move = &last.from
+		plan.Move = &m.from
 		if !sel.List {
 			return plan, plan.countMove(ctx, st)
 		}
@@ -117,6 +117,19 @@ func PlanUndo(ctx context.Context, st *store.Store, ws *store.Workspace, at Plac
 		return nil, err
 	}
 	return plan, plan.work(ctx, st, &sel, h)
+}
+
+// lastMove is the one move that p means, if the workspace stands where it led to and nothing was changed since.
+func (l *life) lastMove(p *picked) *piece {
+	if len(p.steps) > 0 || len(p.moves) != 1 {
+		return nil
+	}
+	for i := len(l.pieces) - 1; i >= 0 && l.pieces[i].move != nil; i-- {
+		if m := l.pieces[i]; p.moves[m.move.N] == m && m.to == l.stands {
+			return m
+		}
+	}
+	return nil
 }
 
 // work takes back what a history says is ours.
