@@ -30,7 +30,7 @@ func CheckTagName(name string) error {
 	if r, _ := utf8.DecodeRuneInString(name); !unicode.IsLetter(r) {
 		return fmt.Errorf("tag name %q: must begin with a letter: %w", name, syscall.EINVAL)
 	}
-	if p, err := parsePoint(name, nil); err == nil && p.Kind != AtTag {
+	if p, err := parsePoint(name, nil); err != nil || p.Kind != AtTag { // c0 is none either
 		return fmt.Errorf("tag name %q: would read as a command: %w", name, syscall.EINVAL)
 	}
 	return nil
