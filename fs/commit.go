@@ -122,7 +122,7 @@ func (ch *change) commit() (store.Slot, error) {
 	f.ws, f.view = ws, view
 	if !op.Amend {
 		f.seq = op.Seq
-		if op.Who.Command != f.run.command || f.run.command == nil {
+		if !sameCommand(op.Who.Command, f.run.command) || f.run.command == nil {
 			f.run = commandRun{command: op.Who.Command, from: op.Seq}
 		}
 	}
@@ -178,6 +178,12 @@ func (f *FS) applyName(nm *store.Name, slot store.Slot) {
 		n.slot = max(n.slot, slot)
 		n.gone = false
 	}
+}
+
+// sameCommand compares commands by their numbers: a process may be given better words for the same command once it has
+// become the program that it was started as.
+func sameCommand(a, b *store.Command) bool {
+	return a == b || a != nil && b != nil && a.ID == b.ID
 }
 
 // finish is the end of every changing call: the op is in the journal's queue, the lock is released, and the answer

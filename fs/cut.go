@@ -110,7 +110,7 @@ func (f *FS) cutChange(c *Call, n *node, fl *file, by *Handle, content blob.Cont
 	}
 	ch := f.begin(c, kind, who)
 	d := n.draft
-	if by != nil && d.by == by && d.id == n.v.ID && who.Command == f.run.command && n.v.Seq >= f.run.from &&
+	if by != nil && d.by == by && d.id == n.v.ID && sameCommand(who.Command, f.run.command) && n.v.Seq >= f.run.from &&
 		n.v.Seq > f.pinned && ch.now-d.at <= int64(amendFor) {
 		ch.op.Kind, ch.op.Amend, ch.op.Seq = store.OpWrite, true, n.v.Seq
 		v := ch.version(n)

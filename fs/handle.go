@@ -117,7 +117,7 @@ func (f *FS) soil(c *Call, h *Handle, fl *file, now int64, who store.Attribution
 // cutForeign makes a version of what another session or command has in the buffer. fl.mu is held.
 func (f *FS) cutForeign(c *Call, h *Handle, fl *file, who store.Attribution) error {
 	f.mu.Lock()
-	foreign := h.n.dirtySince != 0 && fl.changed && (fl.who.Command != who.Command || fl.who.Session != who.Session)
+	foreign := h.n.dirtySince != 0 && fl.changed && (!sameCommand(fl.who.Command, who.Command) || fl.who.Session != who.Session)
 	by := fl.by
 	f.mu.Unlock()
 	if !foreign {

@@ -3,7 +3,7 @@ package proc
 import "testing"
 
 // TestLastProgramOfALine: bash runs the last program of a -c line in its own place, and the line stays one command. A
-// shell's copy of itself that becomes a program was no command.
+// shell's copy of itself that becomes a program has the number of that program's command, and its words from then on.
 func TestLastProgramOfALine(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
@@ -23,7 +23,7 @@ func TestLastProgramOfALine(t *testing.T) {
 			if before.Process == after.Process || after.Process.Comm != "sleep" {
 				t.Errorf("the process is %+v, it was %+v: want a new image", after.Process, before.Process)
 			}
-			if same := before.Command == after.Command; same != c.same {
+			if same := before.Command == after.Command; same != c.same || before.Command.ID != after.Command.ID {
 				t.Errorf("before exec %+v, after %+v", before.Command, after.Command)
 			}
 		})

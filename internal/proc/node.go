@@ -61,6 +61,7 @@ type node struct {
 
 	row     *store.Process
 	command *store.Command // if this image is a command
+	before  *node          // the copy of its parent that this process was before it became a command, see continues
 	lastAt  int64          // ns; of a session's root, when it was last asked for, see burst
 }
 
@@ -122,13 +123,18 @@ func (n *node) commandOwner() *node {
 
 // continues keeps the command of a process that goes on as another program: bash runs the last program of a -c line in
 // its own place, and that is still the same line. An image that only copies its parent's, as a shell does for a moment
-// before it starts a program, was none yet.
+// before it starts a program, has no line of its own: what it did (a shell opens and truncates what output is redirected
+// to) belongs to the program that it becomes.
 func (n *node) continues(before *node) {
 	if before == nil || before.reg != n.reg || n.owner != n || before.owner == nil || n.root || before.root || before.key != n.key {
 		return
 	}
 	first := before.owner
-	if first.pid != n.pid || first.start != n.start || first.up != nil && first.argv == first.up.argv {
+	if first.pid != n.pid || first.start != n.start {
+		return
+	}
+	if first.up != nil && first.argv == first.up.argv {
+		n.before = first
 		return
 	}
 	n.owner = first

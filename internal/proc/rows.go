@@ -252,6 +252,12 @@ func (r *Resolver) command(n *node) *store.Command {
 	if s == nil {
 		return nil
 	}
+	if b := n.before; b != nil && b.command != nil {
+		same := *b.command // by its number; whoever is first in the store gives it its words
+		same.Argv, same.Cwd = n.argv, n.cwd
+		n.command, n.before = &same, nil
+		return n.command
+	}
 	n.command = &store.Command{
 		ID: r.o.IDs.NewCommandID(), Session: s.row.ID, N: r.sessions.count(s),
 		Argv: n.argv, Cwd: n.cwd, StartedAt: r.startedAt(n.start),
