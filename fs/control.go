@@ -103,3 +103,23 @@ func AttrOfVersion(v *store.Version) Attr { return newNode(*v).attr() }
 
 // Disk is statfs(2) of the disk that the store is on, without a workspace.
 func Disk(dir string) (Statfs, error) { return (&statfsCache{dir: dir}).get() }
+
+// Referred calls fn with a name of each node that a kernel knows, the root excepted: the directory's id and the name that
+// the node was last found by. A node may be known by other names too.
+func (f *FS) Referred(fn func(parent store.Ino, name string)) {
+	type entry struct {
+		parent store.Ino
+		name   string
+	}
+	var list []entry
+	f.mu.Lock()
+	for _, n := range f.nodes {
+		if n.lookups > 0 && n.ino != store.RootIno && n.name != "" {
+			list = append(list, entry{f.idOf(n.parent), n.name})
+		}
+	}
+	f.mu.Unlock()
+	for _, e := range list {
+		fn(e.parent, e.name)
+	}
+}

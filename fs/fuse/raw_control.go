@@ -1,6 +1,7 @@
 package fuse
 
 import (
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -25,6 +26,44 @@ type rawControl struct {
 	handles *atomic.Int64
 	files   handles[generated]
 	dirs    handles[[]fs.DirEntry]
+
+	mu    sync.Mutex
+	known map[knownName]struct{} // guarded by mu; names that the kernel has looked up, if the room can be emptied
+}
+
+// knownName is a name in a directory of the tree.
+type knownName struct {
+	dir  uint64 // as the kernel calls it
+	name string
+}
+
+// maxKnown bounds what is remembered of names; the kernel forgets the others when it needs memory.
+const maxKnown = 100_000
+
+// know remembers a name that the kernel was told about.
+func (r *rawControl) know(dir uint64, name string) {
+	if r.room == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known == nil {
+		r.known = map[knownName]struct{}{}
+	}
+	if len(r.known) < maxKnown {
+		r.known[knownName{dir, name}] = struct{}{}
+	}
+}
+
+// empty asks the kernel to forget every name.
+func (r *rawControl) empty() {
+	r.mu.Lock()
+	known := r.known
+	r.known = nil
+	r.mu.Unlock()
+	for k := range known {
+		r.v.mount.EntryChanged(store.Ino(k.dir), k.name)
+	}
 }
 
 // generated is an open file.
@@ -67,6 +106,7 @@ func (r *rawControl) Lookup(cancel <-chan struct{}, h *gofuse.InHeader, name str
 	if err != nil {
 		return status(err)
 	}
+	r.know(h.NodeId, name)
 	if found.Enter != nil {
 		return status(r.v.enter(&c.Call, found.Enter, found.Valid, out))
 	}

@@ -182,23 +182,22 @@ func (rm *room) tidy(now time.Time) {
 	}
 	if rm.handles.Load() == 0 && now.UnixNano()-rm.asked.Load() > 6*idle {
 		rm.asked.Store(now.UnixNano())
-		rm.empty()
+		if !rm.inhabited(false) {
+			rm.empty()
+		}
 	}
 }
 
-// empty asks the kernel to forget every node that nobody uses, and reports false if that would show: to a process that
-// stands in a directory which is forgotten by name, and to what is mounted below one.
-func (rm *room) empty() bool {
+// empty asks the kernel to forget every node but the root that nobody uses. The names at the root go even if somebody
+// stands in what they lead to, so the caller asks first whether anybody does.
+func (rm *room) empty() {
 	rm.used.Add(1)
 	defer rm.used.Add(-1)
 	rm.mu.RLock()
-	tree := rm.tree
+	tree, ctl := rm.tree, rm.ctl
 	rm.mu.RUnlock()
-	if rm.inhabited() {
-		return false
-	}
 	if tree == nil {
-		return true
+		return
 	}
 	names := []string{controlName}
 	if d, err := tree.fs.OpenDir(nil, store.RootIno); err == nil {
@@ -210,15 +209,21 @@ func (rm *room) empty() bool {
 		})
 		d.Close()
 	}
-	for _, name := range names {
-		rm.v.mount.EntryChanged(store.Ino(rm.base())|store.RootIno, name)
+	base := store.Ino(rm.base())
+	for _, name := range names { // takes most of what is below them along
+		rm.v.mount.EntryChanged(base|store.RootIno, name)
 	}
-	return true
+	// A directory that was in use when its name was taken keeps what is below it, and can be reached by its id alone.
+	if ctl != nil {
+		ctl.empty()
+	}
+	tree.fs.Referred(func(parent store.Ino, name string) { rm.v.mount.EntryChanged(base|parent, name) })
 }
 
-// inhabited reports whether a process has its working directory in the tree, or something is mounted there. It goes by
-// names. In other mount namespaces the same directory has others, and every path that could be it counts.
-func (rm *room) inhabited() bool {
+// inhabited reports whether a process has its working directory in the tree, if root is set also at its root, or
+// something is mounted there. It goes by names. In other mount namespaces the same directory has others, and every path
+// that could be it counts.
+func (rm *room) inhabited(root bool) bool {
 	part := "/" + rm.in.Path + "/"
 	whole := rm.v.mount.point + part
 	mounted := false
@@ -244,10 +249,13 @@ func (rm *room) inhabited() bool {
 			continue
 		}
 		cwd, err := os.Readlink("/proc/" + pid + "/cwd")
-		if err != nil || !strings.Contains(cwd+"/", part) {
+		if root {
+			cwd += "/"
+		}
+		if err != nil || !strings.Contains(cwd, part) {
 			continue
 		}
-		if strings.HasPrefix(cwd+"/", whole) {
+		if strings.HasPrefix(cwd, whole) {
 			return true
 		}
 		if ns, err := os.Readlink("/proc/" + pid + "/ns/mnt"); err == nil && ns != ours {
@@ -273,7 +281,8 @@ func (m *Mount) Vacate(key any) error {
 	if rm == nil {
 		return nil
 	}
-	if rm.handles.Load() == 0 && rm.empty() {
+	if rm.handles.Load() == 0 && !rm.inhabited(true) {
+		rm.empty()
 		for end := time.Now().Add(forgetWait); ; time.Sleep(2 * time.Millisecond) {
 			if rm.used.Load() == 0 && rm.close() {
 				return nil

@@ -41,7 +41,7 @@ func (d *Daemon) mountAll(ctx context.Context, req *MountRequest) (*fuse.Mount, 
 // entrance leads into a workspace under a mount of all. It is opened when somebody goes in.
 func (d *Daemon) entrance(name string, id store.WorkspaceID, point, session string) *fs.Entrance {
 	return &fs.Entrance{
-		Key: id, Path: name, Idle: liveIdle,
+		Key: id, Path: name, Idle: d.liveIdle,
 		Attr: func(c *fs.Call) (fs.Attr, error) {
 			c.Blocks()
 			s, err := d.slot(context.Background(), name, id)

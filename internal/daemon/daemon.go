@@ -47,8 +47,10 @@ type Daemon struct {
 	names   names
 	undos   undoLock
 	pasts   pasts
-	runs    runs
-	host    sync.Mutex // held while what a host directory holds is compared with a workspace; outermost
+	// How long trees of a mount beside what was mounted stay open although nobody looks at them.
+	pastIdle, liveIdle time.Duration
+	runs               runs
+	host               sync.Mutex // held while what a host directory holds is compared with a workspace; outermost
 
 	stopOnce sync.Once
 	stop     chan struct{} // closed when the daemon should end
@@ -71,7 +73,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	}
 	d := &Daemon{
 		o: o, started: o.Now(), stop: make(chan struct{}),
-		slots: map[store.WorkspaceID]*slot{}, mounts: map[string]*mounted{}, errors: newErrorLog(o.Log.Handler()),
+		pastIdle: pastIdle, liveIdle: liveIdle, slots: map[store.WorkspaceID]*slot{}, mounts: map[string]*mounted{}, errors: newErrorLog(o.Log.Handler()),
 	}
 	d.log = slog.New(d.errors)
 	so := store.Options{Log: d.log, Now: o.Now}

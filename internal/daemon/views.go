@@ -92,7 +92,7 @@ func (d *Daemon) pastOf(ctx context.Context, s *slot, rev, where string) (*fs.En
 		return nil, err
 	}
 	return &fs.Entrance{
-		Key: pastKey{s.id, rev, from.place}, Path: where, Idle: pastIdle,
+		Key: pastKey{s.id, rev, from.place}, Path: where, Idle: d.pastIdle,
 		Attr: func(c *fs.Call) (fs.Attr, error) {
 			c.Blocks()
 			view, err := d.st.ViewAt(context.Background(), from.place.Timeline, from.place.Seq)
