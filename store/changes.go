@@ -33,7 +33,8 @@ type ChangeRow struct {
 	Items    []ChangeItem
 	Session  *Session // nil: unknown, as Command and Process
 	Command  *Command
-	Process  *Process // with its parents
+	Ran      *CommandRow // Command with how it ended
+	Process  *Process    // with its parents
 }
 
 // ChangeItem is an Item with the versions around it.

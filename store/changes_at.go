@@ -67,7 +67,7 @@ func (w *who) fill(ctx context.Context, row *ChangeRow, ids [3]int64) error {
 		return err
 	}
 	if cmd != nil {
-		row.Command = &cmd.Command
+		row.Command, row.Ran = &cmd.Command, cmd
 	}
 	row.Process, err = w.process(ctx, ProcessID(ids[2]))
 	return err

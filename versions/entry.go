@@ -45,6 +45,7 @@ type Entry struct {
 	Target   string // of a symbolic link
 	Session  *store.Session
 	Command  *store.Command
+	Ran      *store.CommandRow // Command with how it ended
 	Process  *store.Process
 	// Old and New are the versions around it: what the path's file was before and what it became. Either may be nil:
 	// nothing, or not told by the change.
@@ -61,7 +62,7 @@ type Entry struct {
 func describe(row *store.ChangeRow, it *store.ChangeItem) *Entry {
 	e := &Entry{
 		Timeline: row.Timeline, Seq: row.Seq, First: row.Seq, At: row.At, Kind: row.Kind, Ino: it.Ino,
-		Session: row.Session, Command: row.Command, Process: row.Process, Old: it.Before, New: it.Version,
+		Session: row.Session, Command: row.Command, Ran: row.Ran, Process: row.Process, Old: it.Before, New: it.Version,
 	}
 	if v := it.Version; v != nil {
 		e.Type, e.Size, e.NewMode, e.UID, e.GID, e.Target = v.Type(), v.Size, v.Mode&0o7777, v.UID, v.GID, v.Target

@@ -13,7 +13,8 @@ import (
 type LogQuery struct {
 	View    *store.View // newest state to look back from
 	Path    string      // of a file: that file, through renames and saves by temp+rename; of a directory: all below it
-	Session string      // changes by sessions of this name
+	Session string      // changes by sessions of this name, and by those below them
+	Outside bool        // only by sessions that work on another workspace
 	Command store.CommandID
 	After   store.Seq // only changes after this seq
 	Deleted bool      // only what was deleted
@@ -98,7 +99,7 @@ func (l *logger) all(ctx context.Context, cq store.ChangeQuery, under *target) e
 }
 
 func (l *logger) wanted(row *store.ChangeRow) bool {
-	return (l.q.Session == "" || row.Session != nil && row.Session.Name == l.q.Session) &&
+	return (l.q.Session == "" || InSession(row.Session, l.q.Session)) && (!l.q.Outside || row.Session != nil && row.Session.Home != 0) &&
 		(l.q.Command == 0 || row.Command != nil && row.Command.ID == l.q.Command)
 }
 

@@ -8,6 +8,7 @@ import (
 	"wsfs/internal/daemon"
 	"wsfs/internal/report"
 	"wsfs/store"
+	"wsfs/versions"
 )
 
 func (a *app) commandsCmd() *cobra.Command {
@@ -25,11 +26,12 @@ func (a *app) commandsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			names := map[store.SessionID]string{}
+			names, wanted := map[store.SessionID]string{}, map[store.SessionID]bool{}
 			known := session == ""
 			for _, r := range rows {
 				names[r.ID] = r.Name
-				known = known || r.Name == session
+				wanted[r.ID] = session == "" || versions.InSession(&r.Session, session)
+				known = known || wanted[r.ID]
 			}
 			if !known {
 				return daemon.Fail(daemon.ExitFailed, "commands: workspace %q knows no session %q; `wsfs sessions` lists them: %w", ws.Name, session, syscall.ENOENT)
@@ -37,7 +39,7 @@ func (a *app) commandsCmd() *cobra.Command {
 			t := report.NewCommands(a.out)
 			n := 0
 			err = st.Commands(ctx, store.CommandQuery{Workspace: ws.ID}, func(c *store.CommandRow) error {
-				if session != "" && names[c.Session] != session || limit > 0 && n == limit {
+				if !wanted[c.Session] || limit > 0 && n == limit {
 					return nil
 				}
 				n++
@@ -58,7 +60,7 @@ func (a *app) commandsCmd() *cobra.Command {
 		})
 	}
 	cmd.Flags().IntVarP(&limit, "number", "n", 0, "at most so many, 0: all")
-	cmd.Flags().StringVar(&session, "session", "", "only those of sessions of this name")
+	cmd.Flags().StringVar(&session, "session", "", "only those of sessions of this name, and of those that they started")
 	a.jsonFlag(cmd)
 	a.workspaceOf(cmd)
 	return cmd

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -9,6 +10,7 @@ import (
 	"wsfs/internal/daemon"
 	"wsfs/internal/report"
 	"wsfs/internal/ui"
+	"wsfs/store"
 	"wsfs/versions"
 )
 
@@ -19,6 +21,7 @@ func (a *app) logCmd() *cobra.Command {
 	var limit int
 	var all, patch, deleted bool
 	var session, command, since string
+	var chain, outside bool
 	cmd := &cobra.Command{
 		Use:   "log [PATH]",
 		Short: "Tell what happened, newest first",
@@ -34,6 +37,22 @@ func (a *app) logCmd() *cobra.Command {
 		arg := ""
 		if len(args) == 1 {
 			arg = args[0]
+		}
+		if outside {
+			if arg != "" || command != "" || since != "" {
+				return daemon.Fail(daemon.ExitUsage, "log: --outside is about whole workspaces; leave PATH, --command and --since out")
+			}
+			w, err := a.here()
+			if err != nil {
+				return err
+			}
+			st, err := a.openRead(ctx, w.store)
+			if err != nil {
+				return err
+			}
+			defer st.Close()
+			q := versions.LogQuery{Session: session, Deleted: deleted, Limit: limit, Outside: true}
+			return a.logOutside(ctx, st.Store, q, &report.Log{Out: a.out, JSON: a.json, Lines: logLines, Chain: chain})
 		}
 		st, rev, path, err := a.logTarget(ctx, arg)
 		if err != nil {
@@ -55,7 +74,7 @@ func (a *app) logCmd() *cobra.Command {
 		if !all && limit == 0 && command == "" && !patch {
 			lines = logLines
 		}
-		p := &report.Log{Out: a.out, JSON: a.json, Lines: lines}
+		p := &report.Log{Out: a.out, JSON: a.json, Lines: lines, Chain: chain}
 		if patch {
 			diffs := &diffPrinter{ctx: ctx, out: a.out, st: st.Store}
 			p.Patch = func(e *versions.Entry) error { return diffs.print(e.Diff()) }
@@ -74,7 +93,9 @@ func (a *app) logCmd() *cobra.Command {
 	f.BoolVarP(&patch, "patch", "p", false, "with what was changed, as patches")
 	f.BoolVar(&deleted, "deleted", false, "only what was deleted")
 	f.StringVar(&since, "since", "", "only what is younger than this point: 10m, a time, 1234, c12+, @TAG")
-	f.StringVar(&session, "session", "", "only what sessions of this name did")
+	f.StringVarP(&session, "session", "s", "", "only what sessions of this name did, and those that they started")
+	f.BoolVar(&outside, "outside", false, "of every workspace, what was done by sessions that work on another one")
+	f.BoolVar(&chain, "chain", false, "tell who started each session, and with what")
 	f.StringVar(&command, "command", "", "only what this command did, as c12")
 	a.jsonFlag(cmd)
 	a.workspaceOf(cmd)
@@ -133,4 +154,46 @@ func (a *app) logTarget(ctx context.Context, arg string) (*reading, *versions.Re
 		return nil, nil, "", err
 	}
 	return st, res, w.path, nil
+}
+
+// logOutside tells, of every workspace, what sessions did there that work on another one.
+func (a *app) logOutside(ctx context.Context, st *store.Store, q versions.LogQuery, p *report.Log) error {
+	all, err := st.Workspaces(ctx)
+	if err != nil {
+		return err
+	}
+	found := false
+	for _, ws := range all {
+		rows, err := st.Sessions(ctx, ws.ID, atMost(0))
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(rows, func(r store.SessionRow) bool {
+			return r.Home != 0 && (q.Session == "" || versions.InSession(&r.Session, q.Session))
+		}) {
+			continue
+		}
+		one := q
+		if one.View, err = st.ViewOf(ctx, ws); err != nil {
+			return err
+		}
+		here, first := *p, true
+		if err := versions.Log(ctx, st, one, func(e *versions.Entry) error {
+			if first && !a.json {
+				if found {
+					a.out.Writer().WriteByte('\n')
+				}
+				a.out.Writer().WriteString("in workspace " + ui.Name(ws.Name) + ":\n")
+			}
+			first, found = false, true
+			return here.Entry(e)
+		}); err != nil {
+			return err
+		}
+		here.End()
+	}
+	if !found && !a.json {
+		return daemon.Fail(daemon.ExitNothing, "log --outside: no session has written outside of its workspace")
+	}
+	return nil
 }

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"wsfs/internal/daemon"
+	"wsfs/internal/report"
 	"wsfs/internal/ui"
 	"wsfs/store"
 )
@@ -18,6 +20,19 @@ type sessionLine struct {
 	Agent    string `json:"agent,omitempty"`
 	Started  string `json:"started"`
 	Commands int    `json:"commands"` // those that changed something
+
+	Parent  string          `json:"parent,omitempty"`  // the session that started it
+	Meta    json.RawMessage `json:"meta,omitempty"`    // what it was started with, an object of strings
+	Outside bool            `json:"outside,omitempty"` // it works on another workspace
+}
+
+func sessionLineOf(r *store.SessionRow) sessionLine {
+	l := sessionLine{ID: int64(r.ID), Name: r.Name, Agent: r.Agent, Started: ui.Stamp(r.StartedAt), Commands: r.Commands, Outside: r.Home != 0}
+	l.Meta = report.ChainOf(&r.Session)[0].Meta
+	if r.Parent != nil {
+		l.Parent = r.Parent.Name
+	}
+	return l
 }
 
 func (a *app) sessionsCmd() *cobra.Command {
@@ -36,7 +51,7 @@ func (a *app) sessionsCmd() *cobra.Command {
 			t := a.out.NewTable("session", ">id", ">commands", "began", "kind")
 			for _, r := range rows {
 				if a.json {
-					if err := a.out.JSON(sessionLine{int64(r.ID), r.Name, r.Agent, ui.Stamp(r.StartedAt), r.Commands}); err != nil {
+					if err := a.out.JSON(sessionLineOf(&r)); err != nil {
 						return err
 					}
 					continue

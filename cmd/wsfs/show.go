@@ -85,8 +85,17 @@ func (a *app) showHead(s *versions.Shown) {
 	}
 	if s.Session != nil {
 		line("session", o.Styled(ui.Name(s.Session.Name), ui.Blue))
+		if s.Session.Parent != nil || s.Session.Meta != "" {
+			line("by", report.ChainText(s.Session))
+		}
 	} else {
 		line("session", "(unknown)")
+	}
+	if end := report.EndText(s.Command); end != "" {
+		line("ended", o.Styled(end, ui.Red))
+	}
+	if s.Process != nil && s.Process.Unread {
+		line("note", "the environment of the process could not be read: the session is that of the mount, if it has one")
 	}
 	if p := s.Process; p != nil && (s.Command == nil || p.Argv != s.Command.Argv) {
 		line("process", "$ "+report.ProcessText(p))
@@ -114,6 +123,10 @@ type showLine struct {
 	SessionID int64           `json:"session_id,omitempty"`
 	Process   *report.Process `json:"process,omitempty"`
 	Started   string          `json:"started,omitempty"`
+	Ended     string          `json:"ended,omitempty"`
+	Exit      *int            `json:"exit,omitempty"`
+	State     string          `json:"state,omitempty"`
+	Chain     []report.Writer `json:"chain,omitempty"`
 	Time      string          `json:"time,omitempty"`
 	First     int64           `json:"first_seq"`
 	Seq       int64           `json:"seq"`
@@ -124,9 +137,11 @@ func showLineOf(s *versions.Shown) showLine {
 	e := versions.Entry{Session: s.Session, Process: s.Process}
 	l := showLine{First: int64(s.From), Seq: int64(s.To), Time: ui.Stamp(s.At), Paths: len(s.Entries)}
 	if s.Command != nil {
-		e.Command, l.Started = &s.Command.Command, ui.Stamp(s.Command.StartedAt)
+		c := report.CommandLineOf(s.Command, "")
+		e.Command, l.Started, l.Ended, l.Exit, l.State = &s.Command.Command, c.Started, c.Ended, c.Exit, c.State
 	}
 	j := report.LogLineOf(&e)
+	l.Chain = j.Chain
 	l.Command, l.Argv, l.Cwd, l.Session, l.SessionID, l.Process = j.Command, j.Argv, j.Cwd, j.Session, j.SessionID, j.Process
 	return l
 }

@@ -255,10 +255,14 @@ func (p *applying) consider(ctx context.Context, path string) error {
 	}
 	host, err := p.tree.Look(path)
 	if errors.Is(err, syscall.ENOTDIR) {
-		if want.Exists() {
-			p.conflict(path, "what is above it there is no directory")
+		if !want.Exists() {
+			return nil
 		}
-		return nil
+		if was.Exists() {
+			p.conflict(path, "what is above it there is no directory")
+			return nil
+		}
+		err = nil // that may become one: checkSteps sees
 	}
 	if err != nil {
 		return err
@@ -387,8 +391,10 @@ func (p *applying) checkSteps() error {
 		}
 		switch {
 		case err == nil:
-		case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOTDIR):
+		case errors.Is(err, syscall.ENOENT):
 			p.conflict(s.path, "its directory is not there")
+		case errors.Is(err, syscall.ENOTDIR):
+			p.conflict(s.path, "what is above it there is no directory")
 		case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EROFS):
 			p.conflict(s.path, "its directory may not be written there")
 		default:

@@ -28,9 +28,9 @@ func (p *applying) write(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("apply to %s: nothing was changed: %w", p.dir, err)
 	}
-	done := 0
+	done, touched := 0, false
 	fail := func(err error) error {
-		if done == 0 {
+		if done == 0 && !touched {
 			return fmt.Errorf("apply to %s: nothing was changed: %w", p.dir, err)
 		}
 		return fmt.Errorf("apply to %s: %d of %d paths were written when it failed; the same command goes on: %w", p.dir, done, len(p.steps), err)
@@ -43,7 +43,9 @@ func (p *applying) write(ctx context.Context) (err error) {
 		if err := p.tree.Remove(s.path, s.host.IsDir()); err != nil {
 			return fail(err)
 		}
-		done++
+		if touched = true; !s.want.Exists() {
+			done++
+		}
 	}
 	for i := range p.steps {
 		s := &p.steps[i]

@@ -300,7 +300,7 @@ func (t *Tree) Remove(p string, dir bool) error {
 func (t *Tree) Sync() error {
 	for dir := range t.sync {
 		fd, err := t.open(dir)
-		if errors.Is(err, syscall.ENOENT) { // removed since
+		if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR) { // removed or replaced since
 			continue
 		}
 		if err != nil {

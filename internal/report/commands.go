@@ -1,7 +1,10 @@
 package report
 
 import (
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"wsfs/internal/ui"
 	"wsfs/store"
@@ -17,7 +20,8 @@ type CommandLine struct {
 	Cwd       string   `json:"cwd,omitempty"`
 	Started   string   `json:"started,omitempty"`
 	Ended     string   `json:"ended,omitempty"` // if known
-	Exit      *int     `json:"exit,omitempty"`  // if known
+	Exit      *int     `json:"exit,omitempty"`  // if known; 128+n for signal n
+	State     string   `json:"state,omitempty"` // exited, killed or lost; nothing if that is not known
 	First     int64    `json:"first_seq"`       // first change
 	Seq       int64    `json:"seq"`             // last change
 }
@@ -32,7 +36,36 @@ func CommandLineOf(c *store.CommandRow, session string) CommandLine {
 	if c.Exit >= 0 {
 		l.Exit = &c.Exit
 	}
+	l.State = StateName(c.State)
 	return l
+}
+
+// StateName is the word for how a command stands, "" if that is not known.
+func StateName(s store.CommandState) string {
+	switch s {
+	case store.CommandExited:
+		return "exited"
+	case store.CommandKilled:
+		return "killed"
+	case store.CommandLost:
+		return "lost"
+	}
+	return ""
+}
+
+// EndText says how a command ended, "" if it ended well or that is not known.
+func EndText(c *store.CommandRow) string {
+	switch {
+	case c == nil || c.State == store.CommandUnknown || c.State == store.CommandExited && c.Exit <= 0:
+		return ""
+	case c.State == store.CommandKilled && c.Exit > 128:
+		return "killed by " + unix.SignalName(syscall.Signal(c.Exit-128))
+	case c.State == store.CommandLost:
+		return "ended unseen"
+	case c.Exit == 124:
+		return "exit 124 (as timeout(1) ends)"
+	}
+	return "exit " + Itoa(int64(c.Exit))
 }
 
 // Commands is the text of `wsfs commands`.
@@ -57,6 +90,9 @@ func (t *Commands) Row(c *store.CommandRow, session string) {
 	argv := "(unknown)"
 	if c.Argv != "" {
 		argv = "$ " + ui.Command(c.Argv)
+	}
+	if end := EndText(c); end != "" {
+		argv = "[" + end + "] " + argv
 	}
 	if t.out.Width > 0 {
 		argv = ui.Cut(argv, max(20, t.out.Width-60))

@@ -1,11 +1,13 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"syscall"
 
 	"wsfs/internal/ui"
+	"wsfs/store"
 	"wsfs/versions"
 )
 
@@ -32,8 +34,33 @@ type LogLine struct {
 	Command    string   `json:"command,omitempty"` // as in WS@cN
 	Argv       []string `json:"argv,omitempty"`
 	Cwd        string   `json:"cwd,omitempty"`
+	Exit       *int     `json:"exit,omitempty"`    // of the command, if it has ended
+	Chain      []Writer `json:"chain,omitempty"`   // the session and those above it, if there is more to say than its name
+	Outside    bool     `json:"outside,omitempty"` // the session works on another workspace
 	Process    *Process `json:"process,omitempty"`
 }
+
+// Writer is a session in a chain of sessions that started each other.
+type Writer struct {
+	Session string          `json:"session"`
+	Meta    json.RawMessage `json:"meta,omitempty"` // what it was started with, an object of strings
+}
+
+// ChainOf is a session with those above it.
+func ChainOf(s *store.Session) []Writer {
+	var list []Writer
+	for n := 0; s != nil && n < maxChain; n, s = n+1, s.Parent {
+		w := Writer{Session: s.Name}
+		if json.Valid([]byte(s.Meta)) {
+			w.Meta = json.RawMessage(s.Meta)
+		}
+		list = append(list, w)
+	}
+	return list
+}
+
+// maxChain bounds what damage has made a circle.
+const maxChain = 100
 
 // Process is an image of a process, with its ancestors.
 type Process struct {
@@ -42,6 +69,7 @@ type Process struct {
 	Argv   []string `json:"argv,omitempty"`
 	Cwd    string   `json:"cwd,omitempty"`
 	UID    uint32   `json:"uid"`
+	Unread bool     `json:"environment_unread,omitempty"` // its session is that of the mount, or unknown
 	Parent *Process `json:"parent,omitempty"`
 }
 
@@ -60,8 +88,14 @@ func LogLineOf(e *versions.Entry) LogLine {
 	if e.What == versions.Mode {
 		l.OldMode = Octal(e.OldMode)
 	}
-	if e.Session != nil {
-		l.Session, l.SessionID = e.Session.Name, int64(e.Session.ID)
+	if s := e.Session; s != nil {
+		l.Session, l.SessionID, l.Outside = s.Name, int64(s.ID), s.Home != 0
+		if s.Parent != nil || s.Meta != "" {
+			l.Chain = ChainOf(s)
+		}
+	}
+	if e.Ran != nil && e.Ran.Exit >= 0 {
+		l.Exit = &e.Ran.Exit
 	}
 	if c := e.Command; c != nil {
 		l.Command, l.Argv = "c"+Itoa(int64(c.ID)), ui.Args(c.Argv)
@@ -70,7 +104,7 @@ func LogLineOf(e *versions.Entry) LogLine {
 	var into **Process
 	into = &l.Process
 	for p := e.Process; p != nil; p = p.Parent {
-		q := &Process{PID: p.PID, Comm: p.Comm, Argv: ui.Args(p.Argv), UID: p.UID}
+		q := &Process{PID: p.PID, Comm: p.Comm, Argv: ui.Args(p.Argv), UID: p.UID, Unread: p.Unread}
 		q.Cwd, _ = ui.Text(p.Cwd)
 		*into, into = q, &q.Parent
 	}

@@ -1,6 +1,9 @@
 package report
 
 import (
+	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -15,7 +18,8 @@ import (
 type Log struct {
 	Out   *ui.Out
 	JSON  bool
-	Lines int // of one step before the rest is counted; 0: all
+	Lines int  // of one step before the rest is counted; 0: all
+	Chain bool // tell below each headline who started the session
 	// Patch prints what an entry changed below its line; nil: nothing.
 	Patch func(*versions.Entry) error
 
@@ -41,6 +45,9 @@ func (p *Log) Entry(e *versions.Entry) error {
 		}
 		p.n, p.indent = 0, "  "
 		w.WriteString(p.Headline(e) + "\n")
+		if p.Chain && e.Session != nil {
+			w.WriteString("  by " + ChainText(e.Session) + "\n")
+		}
 	}
 	if step := e.Step(); fresh && step != nil || !fresh && !sameProcess(step, p.last.Step()) {
 		p.summary()
@@ -115,11 +122,33 @@ func (p *Log) Headline(e *versions.Entry) string {
 	case e.Process != nil:
 		who = "$ " + ProcessText(e.Process)
 	}
+	if e.Session != nil && e.Session.Home != 0 {
+		parts = append(parts, o.Styled("from another workspace", ui.Red))
+	}
+	if end := EndText(e.Ran); end != "" {
+		parts = append(parts, o.Styled(end, ui.Red))
+	}
 	width := 0
 	if o.Width > 0 {
 		width = max(20, o.Width-ui.Width(strings.Join(parts, "  "))-2)
 	}
 	return strings.Join(parts, "  ") + "  " + o.Styled(ui.Cut(who, width), ui.Bold)
+}
+
+// ChainText is a session, what it was started with, and those above it.
+func ChainText(s *store.Session) string {
+	var parts []string
+	for _, w := range ChainOf(s) {
+		text := ui.Name(w.Session)
+		var meta map[string]string
+		if json.Unmarshal(w.Meta, &meta) == nil {
+			for _, k := range slices.Sorted(maps.Keys(meta)) {
+				text += " " + ui.Name(k) + "=" + ui.Name(meta[k])
+			}
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, " < ")
 }
 
 // ProcessText is a process by its command line, or by what is known of it.
