@@ -142,14 +142,16 @@ func (l *logger) item(ctx context.Context, row *store.ChangeRow, it *store.Chang
 	return l.out(e)
 }
 
-// overwritten reports whether it only says that a rename of the same change took its name: the rename tells that.
+// overwritten reports whether it only says that something else took its name with the same change, a rename or what an
+// undo brought back: that tells it.
 func overwritten(row *store.ChangeRow, it *store.ChangeItem) bool {
 	if it.Op != store.OpUnlink && it.Op != store.OpRmdir {
 		return false
 	}
 	for i := range row.Items {
 		r := &row.Items[i]
-		if r.Op == store.OpRename && r.Ino != it.Ino && r.Parent == it.Parent && r.Name == it.Name {
+		gone := r.Op == store.OpUnlink || r.Op == store.OpRmdir
+		if !gone && r.Ino != it.Ino && r.Parent == it.Parent && r.Name == it.Name {
 			return true
 		}
 	}
