@@ -47,25 +47,39 @@ func (f *FS) Restore(ctx context.Context, who store.Attribution, name string, fr
 	if err := f.findRemoved(ctx, chain, removed); err != nil {
 		return RestoreResult{}, fmt.Errorf("restore %q: %w", name, err)
 	}
+	r := &restorer{f: f, made: map[store.Ino]*node{}, removed: removed}
+	ev, err := r.restore(who, chain, tree)
+	if err != nil {
+		return RestoreResult{}, err
+	}
+	if ev != nil { // with the gate open: a kernel may wait for requests that wait for it
+		f.notifier.push(event{moved: ev})
+		f.notifier.drain()
+	}
+	return r.res, nil
+}
+
+// restore makes the change and returns what to tell of it, nil if there was nothing to do.
+func (r *restorer) restore(who store.Attribution, chain []*past, tree *past) (*Moved, error) {
+	f := r.f
 	f.enter(nil)
 	defer f.leave()
 	f.mu.Lock()
-	r := &restorer{f: f, ch: f.begin(nil, store.OpRestore, who), made: map[store.Ino]*node{}, removed: removed}
-	err = r.path(chain, tree)
+	r.ch, r.tell = f.begin(nil, store.OpRestore, who), newTeller(f)
+	r.ch.tell = r.tell
+	err := r.path(chain, tree)
 	if err != nil || len(r.ch.op.Versions) == 0 {
 		f.mu.Unlock()
-		return r.res, err
+		return nil, err
 	}
 	slot, err := r.ch.commit()
+	var ev *Moved
 	if err == nil {
 		r.res.Seq = r.ch.op.Seq
+		ev = r.tell.ev()
 	}
 	f.mu.Unlock()
-	if err := f.finish(slot, err); err != nil {
-		return RestoreResult{}, err
-	}
-	f.notifier.drain()
-	return r.res, nil
+	return ev, f.finish(slot, err)
 }
 
 // past is one entry as it was.
@@ -122,6 +136,7 @@ func treeIn(ctx context.Context, from *store.View, p *past) (*past, error) {
 type restorer struct {
 	f    *FS
 	ch   *change
+	tell *teller
 	res  RestoreResult
 	made map[store.Ino]*node // past inode -> the node it is now, for hard links inside what is restored
 	// removed holds the past inodes that the database says have no name any more.
@@ -158,6 +173,7 @@ func (r *restorer) entry(old *past, p *node) error {
 		if have.isDir() && len(have.dir.byName) > 0 {
 			return nameErr("restore: a directory with newer entries is in the way of", old.name, syscall.ENOTEMPTY)
 		}
+		r.tell.inode(have)
 		r.ch.drop(have, p)
 		return r.dir(old, r.bind(p, old))
 	}
@@ -169,6 +185,7 @@ func (r *restorer) entry(old *past, p *node) error {
 		r.res.Unchanged++
 		return nil
 	}
+	r.changes(have, &old.v, p, old.name)
 	v := r.ch.version(have)
 	if v.Content != old.v.Content || v.Target != old.v.Target {
 		v.Mtime = r.ch.now // fresh where bytes changed, so that build tools notice
@@ -199,11 +216,20 @@ func (r *restorer) dir(old *past, n *node) error {
 		}
 	}
 	if v := &n.v; v.Mode != old.v.Mode || v.UID != old.v.UID || v.GID != old.v.GID {
+		if up := r.f.nodes[n.parent]; up != nil && n.ino != store.RootIno {
+			r.changes(n, &old.v, up, n.name)
+		}
 		v := r.ch.version(n)
 		v.Mode, v.UID, v.GID, v.Xattrs, v.Ctime = old.v.Mode, old.v.UID, old.v.GID, old.v.Xattrs, r.ch.now
 		r.ch.item(store.OpSetattr, n, nil, "")
 	}
 	return nil
+}
+
+// changes notes for kernels that n, under one of its names, becomes v.
+func (r *restorer) changes(n *node, v *store.Version, p *node, name string) {
+	r.tell.changed(n, v, []store.Name{{Parent: p.ino, Name: name, Ino: n.ino, Type: n.v.Type()}})
+	r.tell.inode(n)
 }
 
 // bind re-creates a name that is free: with a link to what its inode has become already, with its own inode, or, if a
@@ -249,6 +275,11 @@ func (r *restorer) bind(p *node, old *past) *node {
 			kind = store.OpSymlink
 		}
 	}
+	was := EntryRef{}
+	if e := p.dir.byName[old.name]; e != nil {
+		was = r.f.ref(&store.Name{Ino: e.ino, Type: e.typ})
+	}
+	r.tell.entry(p, was, &store.Name{Parent: p.ino, Name: old.name, Ino: n.ino, Type: n.v.Type()})
 	r.ch.bind(p, old.name, n)
 	r.ch.item(kind, n, p, old.name)
 	r.res.Restored++
