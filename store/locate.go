@@ -37,6 +37,32 @@ func (s *Store) Locate(ctx context.Context, ref blob.Ref) (blob.Location, error)
 	return loc, nil
 }
 
+const sqlHasBlobs = `WITH k(n, hash) AS (VALUES %s) SELECT k.n FROM k CROSS JOIN blob b WHERE b.hash = k.hash`
+
+// MissingBlobs are those of refs that have no row, by their place in the list.
+func (s *Store) MissingBlobs(ctx context.Context, refs []blob.Ref) ([]int, error) {
+	keys := make([]any, 0, 2*len(refs))
+	for i := range refs {
+		keys = append(keys, int64(i), refs[i][:])
+	}
+	have := make([]bool, len(refs))
+	c := newCells(1)
+	err := keyed(ctx, s.r, sqlHasBlobs, 2, keys, func(rows *sql.Rows) error {
+		if err := c.scan(rows); err != nil {
+			return err
+		}
+		have[c.int(0)] = true
+		return c.bad
+	})
+	var missing []int
+	for i, ok := range have {
+		if !ok {
+			missing = append(missing, i)
+		}
+	}
+	return missing, s.dbError(fmt.Sprintf("look for %d blobs", len(refs)), err)
+}
+
 // LocateMany calls found for each of refs that has a row, in any order; it implements blob.BatchIndex.
 func (s *Store) LocateMany(ctx context.Context, refs []blob.Ref, found func(blob.Location)) error {
 	keys := make([]any, 0, 2*len(refs))

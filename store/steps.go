@@ -134,6 +134,21 @@ func (s *Store) VersionsByID(ctx context.Context, ids []VersionID) ([]*Version, 
 	return out, s.dbError(fmt.Sprintf("find %d versions", len(ids)), err)
 }
 
+// CommandStretch is the first and last change of a command in a span, 0 if there is none, and whether one of them took
+// something back.
+func (s *Store) CommandStretch(ctx context.Context, sp Span) (from, to Seq, undoes bool, err error) {
+	_, err = scanAll(ctx, s.r, 3, `SELECT min(c.seq), max(c.seq), max(c.kind IN (`+undoKinds+`)) FROM change c
+		WHERE c.command_id = ? AND c.timeline_id = ? AND c.seq > ? AND c.seq <= ?`,
+		[]any{int64(sp.Command), int64(sp.Timeline), int64(sp.After), int64(sp.UpTo)}, func(c *cells) error {
+			from, to, undoes = Seq(c.int(0)), Seq(c.int(1)), c.int(2) != 0
+			return nil
+		})
+	return from, to, undoes, s.dbError(fmt.Sprintf("find the changes of command %d", sp.Command), err)
+}
+
+// undoKinds are OpUndo and OpRedo in SQL.
+const undoKinds = `17, 18`
+
 // SessionsNamed finds the sessions of that name, of any workspace.
 func (s *Store) SessionsNamed(ctx context.Context, name string) ([]*Session, error) {
 	var list []*Session

@@ -17,7 +17,10 @@ type moment struct {
 }
 
 func (m moment) compare(o moment) int {
-	return cmp.Or(cmp.Compare(m.seq, o.seq), cmp.Compare(m.ref, o.ref))
+	if m.seq != o.seq {
+		return cmp.Compare(m.seq, o.seq)
+	}
+	return cmp.Compare(m.ref, o.ref)
 }
 
 // piece is a part of a workspace's life: a stretch of changes that it lived through, or a move of its pointer.

@@ -16,7 +16,10 @@ const (
 )
 
 func compareNames(a, b store.DirName) int {
-	return cmp.Or(cmp.Compare(a.Parent, b.Parent), strings.Compare(a.Name, b.Name))
+	if a.Parent != b.Parent {
+		return cmp.Compare(a.Parent, b.Parent)
+	}
+	return strings.Compare(a.Name, b.Name)
 }
 
 // between is the names and inodes that two states have different, with both sides.

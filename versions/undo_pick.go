@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"wsfs/store"
@@ -65,7 +64,8 @@ func decide(format string, args ...any) error {
 
 // picked is what is to be taken back: changes and moves of a life.
 type picked struct {
-	steps map[store.Segment]bool // timeline and seq
+	steps map[store.Segment]bool     // timeline and seq
+	whole map[commandOn][2]store.Seq // all that a command did from one seq to another
 	moves map[int64]*piece
 	first moment
 	last  moment
@@ -75,10 +75,20 @@ type picked struct {
 }
 
 func newPicked() *picked {
-	return &picked{steps: map[store.Segment]bool{}, moves: map[int64]*piece{}}
+	return &picked{steps: map[store.Segment]bool{}, whole: map[commandOn][2]store.Seq{}, moves: map[int64]*piece{}}
 }
 
-func (p *picked) empty() bool { return len(p.steps)+len(p.moves) == 0 }
+func (p *picked) size() int { return len(p.steps) + len(p.whole) + len(p.moves) }
+
+func (p *picked) empty() bool { return p.size() == 0 }
+
+// mine reports whether a change is to be taken back.
+func (p *picked) mine(s *store.Step) bool {
+	if r, ok := p.whole[commandOn{s.Command, s.Timeline}]; ok && r[0] <= s.Seq && s.Seq <= r[1] {
+		return true
+	}
+	return len(p.steps) > 0 && p.steps[store.Segment{Timeline: s.Timeline, Cut: s.Seq}]
+}
 
 func (p *picked) see(m moment) {
 	if p.empty() || m.compare(p.first) < 0 {
@@ -111,6 +121,15 @@ func (p *picked) add(pc *piece, s *store.Step, broken bool) {
 		}
 	}
 	p.undoes = append(p.undoes, store.Undone{Command: s.Command, Timeline: s.Timeline, From: s.Seq, To: s.Seq})
+}
+
+// addWhole takes in all that a command did on a timeline between two seqs.
+func (p *picked) addWhole(c store.CommandID, t store.TimelineID, from, to store.Seq) {
+	p.see(moment{seq: from})
+	p.whole[commandOn{c, t}] = [2]store.Seq{from, to}
+	p.see(moment{seq: to})
+	p.name(c)
+	p.undoes = append(p.undoes, store.Undone{Command: c, Timeline: t, From: from, To: to})
 }
 
 func (p *picked) name(c store.CommandID) {
@@ -175,8 +194,14 @@ func (l *life) collect(ctx context.Context, filter store.Span, p *picked, want f
 func (l *life) pickCommands(ctx context.Context, commands []store.CommandID, dead *undoings) (*picked, error) {
 	p := newPicked()
 	for _, c := range commands {
-		seen, before := 0, len(p.steps)+len(p.moves)
+		seen, before := 0, p.size()
 		var by *undoing
+		if ok, err := l.wholeCommand(ctx, p, c, dead); ok || err != nil {
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
 		err := l.collect(ctx, store.Span{Command: c}, p, func(pc *piece, s *store.Step) bool {
 			if s != nil && s.Bare {
 				return false
@@ -196,13 +221,53 @@ func (l *life) pickCommands(ctx context.Context, commands []store.CommandID, dea
 				What: "command", Name: fmt.Sprintf("c%d", c), In: fmt.Sprintf("workspace %q", l.ws.Name),
 				Hint: "`wsfs commands` lists those that changed something",
 			}
-		case len(p.steps)+len(p.moves) == before && by != nil:
+		case p.size() == before && by != nil:
 			return nil, nothing("undo c%d: it was undone already, by change %d; `wsfs redo` brings it back", c, by.by.seq)
-		case len(p.steps)+len(p.moves) == before:
+		case p.size() == before:
 			return nil, nothing("undo c%d: it changed nothing", c)
 		}
 	}
 	return p, nil
+}
+
+// wholeCommand takes in all that a command did, if none of it was taken back and none of it takes something back; then it
+// need not be looked at one by one.
+func (l *life) wholeCommand(ctx context.Context, p *picked, c store.CommandID, dead *undoings) (bool, error) {
+	if c == 0 {
+		return false, nil
+	}
+	type stretch struct {
+		t        store.TimelineID
+		from, to store.Seq
+	}
+	var list []stretch
+	seen := map[store.TimelineID]bool{}
+	for _, pc := range l.pieces {
+		if pc.move != nil {
+			if pc.move.Command == c {
+				return false, nil
+			}
+			continue
+		}
+		sp := pc.span
+		sp.Command = c
+		from, to, undoes, err := l.st.CommandStretch(ctx, sp)
+		if err != nil {
+			return false, err
+		}
+		if from == 0 {
+			continue
+		}
+		if undoes || seen[sp.Timeline] || len(dead.steps[commandOn{c, sp.Timeline}]) > 0 {
+			return false, nil
+		}
+		seen[sp.Timeline] = true
+		list = append(list, stretch{sp.Timeline, from, to})
+	}
+	for _, s := range slices.Backward(list) {
+		p.addWhole(c, s.t, s.from, s.to)
+	}
+	return len(list) > 0, nil
 }
 
 // madeBy reports whether the change that took something back was made by command c itself: then both are taken in, and
@@ -284,6 +349,9 @@ func (l *life) pickLast(ctx context.Context, sel *UndoSelect, dead *undoings) (*
 	case last == nil:
 		return nil, nothing("undo: nothing was changed that is not undone already")
 	}
+	if ok, err := l.wholeCommand(ctx, p, last.Command, dead); ok || err != nil {
+		return p, err
+	}
 	filter := store.Span{Command: last.Command}
 	stop := false
 	return p, l.collect(ctx, filter, p, func(pc *piece, s *store.Step) bool {
@@ -301,26 +369,31 @@ func (l *life) pickLast(ctx context.Context, sel *UndoSelect, dead *undoings) (*
 // onlyOneActive refuses to guess between sessions.
 func (l *life) onlyOneActive(ctx context.Context, sel *UndoSelect, dead *undoings) error {
 	limit := sel.Now.Add(-Lately).UnixNano()
+	const most = 256 // sessions, newest first: one that is older and still at work is not guessed about either
+	rows, err := l.st.Sessions(ctx, l.ws.ID, most)
+	if err != nil {
+		return err
+	}
 	var names []string
-	seen := map[store.SessionID]bool{}
-	err := l.back(ctx, store.Span{}, func(pc *piece, s *store.Step) (bool, error) {
-		_, session := who(pc, s)
-		if s != nil && s.At < limit || s == nil && pc.move.At < limit {
+	for i := range rows {
+		r := &rows[i].Session
+		if r.Agent == store.AgentLogin || slices.Contains(names, r.Name) {
+			continue
+		}
+		err := l.back(ctx, store.Span{Session: r.ID}, func(pc *piece, s *store.Step) (bool, error) {
+			if s != nil && s.At < limit || s == nil && pc.move.At < limit {
+				return false, nil
+			}
+			if s != nil && s.Bare || takesBack(pc, s) || dead.deadBy(pc, s) != nil {
+				return true, nil
+			}
+			names = append(names, r.Name)
 			return false, nil
+		})
+		if err != nil {
+			return err
 		}
-		if session == 0 || seen[session] || s != nil && s.Bare || takesBack(pc, s) || dead.deadBy(pc, s) != nil {
-			return true, nil
-		}
-		seen[session] = true
-		row, err := l.st.SessionByID(ctx, session)
-		if errors.Is(err, syscall.ENOENT) {
-			return true, nil
-		}
-		if err == nil && row.Agent != store.AgentLogin && !slices.Contains(names, row.Name) {
-			names = append(names, row.Name)
-		}
-		return true, err
-	})
+	}
 	if err == nil && len(names) > 1 {
 		err = decide("undo: %d sessions changed files within the last %s: %s; say which: --session NAME, or --command cN (`wsfs commands` lists them)",
 			len(names), formatAge(Lately), strings.Join(names, ", "))

@@ -121,7 +121,7 @@ func PlanUndo(ctx context.Context, st *store.Store, ws *store.Workspace, at Plac
 
 // lastMove is the one move that p means, if the workspace stands where it led to and nothing was changed since.
 func (l *life) lastMove(p *picked) *piece {
-	if len(p.steps) > 0 || len(p.moves) != 1 {
+	if p.size() != 1 || len(p.moves) != 1 {
 		return nil
 	}
 	for i := len(l.pieces) - 1; i >= 0 && l.pieces[i].move != nil; i-- {
@@ -149,26 +149,21 @@ func (plan *UndoPlan) work(ctx context.Context, st *store.Store, sel *UndoSelect
 
 // missing refuses a plan with contents that the store does not have any more.
 func (p *planner) missing(ctx context.Context) error {
-	want := map[blob.Ref]store.Ino{}
+	var refs []blob.Ref
+	var of []store.Ino
 	for i := range p.plan.Versions {
 		v := &p.plan.Versions[i]
 		if now := p.now[v.Ino]; v.Content != (blob.Ref{}) && (now == nil || now.Content != v.Content || now.Nlink == 0) {
-			want[v.Content] = v.Ino
+			refs, of = append(refs, v.Content), append(of, v.Ino)
 		}
 	}
-	if len(want) == 0 {
-		return nil
-	}
-	refs := make([]blob.Ref, 0, len(want))
-	for r := range want {
-		refs = append(refs, r)
-	}
-	if err := p.st.LocateMany(ctx, refs, func(l blob.Location) { delete(want, l.Ref) }); err != nil || len(want) == 0 {
+	gone, err := p.st.MissingBlobs(ctx, refs)
+	if err != nil || len(gone) == 0 {
 		return err
 	}
 	var paths []string
-	for _, ino := range want {
-		paths = append(paths, p.pathOf(ino))
+	for _, i := range gone {
+		paths = append(paths, p.pathOf(of[i]))
 	}
 	slices.Sort(paths)
 	n := len(paths)

@@ -102,7 +102,7 @@ func (h *history) span(ctx context.Context, sp store.Span, versions bool, p *pic
 	}
 	err := h.st.StepItems(ctx, sp, versions, func(s *store.Step, it *store.Item, v *store.Version) error {
 		at := moment{seq: s.Seq}
-		mine := p.steps[store.Segment{Timeline: s.Timeline, Cut: s.Seq}]
+		mine := p.mine(s)
 		if v != nil {
 			h.seen[it.Ino] = v
 			h.kinds[it.Ino] = v.Type()
@@ -199,23 +199,32 @@ func (h *history) item(s *store.Step, it *store.Item, v *store.Version, mine boo
 
 // sort puts all events in order and notes which names are ours.
 func (h *history) sort() {
-	first := map[store.DirName]moment{}
+	type first struct {
+		at moment
+		k  store.DirName
+	}
+	var ours []first
 	for k, list := range h.names {
-		slices.SortStableFunc(list, func(a, b nameEvent) int { return a.at.compare(b.at) })
+		if !slices.IsSortedFunc(list, func(a, b nameEvent) int { return a.at.compare(b.at) }) {
+			slices.SortStableFunc(list, func(a, b nameEvent) int { return a.at.compare(b.at) })
+		}
 		for i := range list {
 			if list[i].mine {
-				first[k] = list[i].at
-				h.order = append(h.order, k)
+				ours = append(ours, first{list[i].at, k})
 				break
 			}
 		}
 	}
-	slices.SortFunc(h.order, func(a, b store.DirName) int {
-		if c := first[a].compare(first[b]); c != 0 {
+	slices.SortFunc(ours, func(a, b first) int {
+		if c := a.at.compare(b.at); c != 0 {
 			return c
 		}
-		return compareNames(a, b)
+		return compareNames(a.k, b.k)
 	})
+	h.order = make([]store.DirName, len(ours))
+	for i := range ours {
+		h.order[i] = ours[i].k
+	}
 	for _, list := range h.inos {
 		slices.SortStableFunc(list, func(a, b inoEvent) int { return a.at.compare(b.at) })
 	}
