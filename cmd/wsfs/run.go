@@ -101,7 +101,7 @@ func (a *app) runIn(ctx context.Context, o *runOptions) error {
 	if !p.mounted {
 		err := a.withDaemon(ctx, p.store, func(c *daemon.Client) error {
 			m, err := c.RunMount(ctx, daemon.RunMountRequest{Workspace: p.Workspace})
-			spec.Mount = string(m.Mountpoint)
+			spec.Mount, spec.Daemon = string(m.Mountpoint), m.PID
 			return err
 		})
 		if err != nil {

@@ -41,6 +41,7 @@ type RunMountRequest struct {
 // RunMountReply says where it is.
 type RunMountReply struct {
 	Mountpoint Path `json:"mountpoint"`
+	PID        int  `json:"pid"` // of the daemon
 }
 
 // CommandRequest registers the process that sends it: everything below it is one command (Each: one session).

@@ -77,7 +77,7 @@ func (d *Daemon) runMount(ctx context.Context, req RunMountRequest) (RunMountRep
 		d.dropUser(ws.ID, m)
 		return RunMountReply{}, err
 	}
-	return RunMountReply{Path(m.point)}, nil
+	return RunMountReply{Path(m.point), os.Getpid()}, nil
 }
 
 // serves reports whether this daemon has a mount there.

@@ -75,7 +75,7 @@ func (k *keeper) say(ev event) {
 // enter makes the workspace appear, registers this process and takes no more than it needs along.
 func (k *keeper) enter() error {
 	if k.spec.Mount != "" {
-		if err := bind(k.spec.Mount, k.spec.Target); err != nil {
+		if err := bind(&k.spec); err != nil {
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func (k *keeper) enter() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the parent of orphans: %w", err)
 	}
-	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+	if err := dropCapabilities(); err != nil {
 		return fmt.Errorf("drop capabilities: %w", err)
 	}
 	c, err := daemon.Dial(k.spec.Store)
@@ -101,24 +101,20 @@ func (k *keeper) enter() error {
 	return nil
 }
 
-// bind shows the tree mounted on from at target, in this namespace alone. Mounts that the machine makes later still
-// arrive here, as they do elsewhere.
-func bind(from, target string) error {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
-		return fmt.Errorf("make the mounts of the namespace private: %w", err)
-	}
-	mounts, err := daemon.Mounts()
-	if err != nil {
+// dropCapabilities takes from this thread what the program would inherit, and was given to make the mount.
+func dropCapabilities() error {
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return err
 	}
-	if m := daemon.MountAt(mounts, from); m == nil || !m.Ours() {
-		return fmt.Errorf("show the workspace on %s: the daemon's mount %s is not to be seen from here: the daemon lives in another mount "+
-			"namespace; run from outside of this one, or `wsfs mount` the workspace there: %w", target, from, syscall.ENOENT)
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	if err := unix.Capget(&head, &caps[0]); err != nil {
+		return err
 	}
-	if err := unix.Mount(from, target, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("show the workspace on %s: %w", target, err)
+	for i := range caps {
+		caps[i].Inheritable = 0
 	}
-	return nil
+	return unix.Capset(&head, &caps[0])
 }
 
 // start starts the program; false if it could not, which has been said.

@@ -20,6 +20,7 @@ const ChildCommand = "run-child"
 type Spec struct {
 	Store   string                // its directory
 	Mount   string                // where the workspace is mounted; "": the program needs no namespace
+	Daemon  int                   // process that serves it
 	Target  string                // where it is to appear
 	Dir     string                // working directory of the program
 	Argv    []string              // of the program
