@@ -200,11 +200,7 @@ func (ed *editor) items(changed []rebound) {
 			ed.ch.item(ed.birth(r.new, named), r.new, r.p, r.to.Name)
 		}
 		if r.old != nil && !left[r.to] {
-			kind := store.OpUnlink
-			if r.old.isDir() {
-				kind = store.OpRmdir
-			}
-			ed.ch.item(kind, r.old, r.p, r.to.Name)
+			ed.ch.item(dropKind(r.old), r.old, r.p, r.to.Name)
 		}
 		if r.old != nil && r.new != nil && r.old.isReg() && r.new.isReg() {
 			if v := ed.ch.version(r.new); v.Replaced == 0 {
@@ -243,4 +239,12 @@ func (ed *editor) birth(n *node, named map[*node]bool) store.OpKind {
 		return store.OpCreate
 	}
 	return store.OpMknod
+}
+
+// dropKind is the item of an inode that loses a name.
+func dropKind(n *node) store.OpKind {
+	if n.isDir() {
+		return store.OpRmdir
+	}
+	return store.OpUnlink
 }

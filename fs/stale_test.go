@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"wsfs/fs"
+	"wsfs/store"
 )
 
 // stale opens f with the text before, moves the workspace to where it held the text at, and returns the old handle.
@@ -148,4 +149,29 @@ func TestHoldStopsWriters(t *testing.T) {
 	if _, err := w.stat("d"); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestRestoreUnderAnOpenHandle(t *testing.T) {
+	w := newWorld(t)
+	k := newKernel(w)
+	ctx := context.Background()
+	w.write("f", "before")
+	tl, seq, err := w.fs.Freeze(w.c)
+	w.must(err)
+	w.write("f", "after")
+	a, _ := k.look(1, "f")
+	h, err := w.fs.Open(w.c, a.ID, syscall.O_RDONLY)
+	w.must(err)
+	w.must(w.st.Apply(ctx, w.st.Last()))
+	from, err := w.st.ViewAt(ctx, tl, seq)
+	w.must(err)
+	_, err = w.fs.Restore(ctx, store.Attribution{}, "f", from)
+	w.must(err)
+	if b, ok := k.look(1, "f"); !ok || b.ID == a.ID || b.Size != int64(len("before")) {
+		t.Errorf("the kernel believes that f is node %d of %d bytes, was %d", b.ID, b.Size, a.ID)
+	}
+	if now, old := w.read("f"), w.text(h); now != "before" || old != "after" {
+		t.Errorf("f is %q, and %q for who has it open", now, old)
+	}
+	h.Release(w.c, 0)
 }
