@@ -2,6 +2,7 @@ package fuse
 
 import (
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"wsfs/fs"
@@ -29,12 +30,20 @@ type movedView struct {
 
 func (m *Mount) moved(v movedView, ev *fs.Moved) {
 	start := time.Now()
+	lost, later := losesName(ev), []store.Ino(nil)
+	for _, id := range ev.Inodes {
+		if lost[id] {
+			later = append(later, id)
+		} else {
+			m.notified("inode", m.notifier.inode(v.id(id)))
+		}
+	}
 	plan := m.plan(v, ev)
 	late := map[store.Ino]bool{}
 	for _, id := range plan.unlinked {
 		late[id] = true
 	}
-	for _, id := range ev.Inodes {
+	for _, id := range later {
 		if !late[id] {
 			m.notified("inode", m.notifier.inode(v.id(id)))
 		}
@@ -59,6 +68,18 @@ func (m *Mount) moved(v movedView, ev *fs.Moved) {
 			m.notified("entry", m.notifier.entry(v.id(e.Parent), e.Name))
 		}
 	}
+}
+
+// losesName returns the files that lose a name here. If they have others, the kernel counts their links down itself in the
+// echo; told before, it would count down twice, and say to watchers that the file is deleted.
+func losesName(ev *fs.Moved) map[store.Ino]bool {
+	lost := map[store.Ino]bool{}
+	for i := range ev.Entries {
+		if e := &ev.Entries[i]; e.Old.ID != 0 && e.Old.ID != e.New.ID && e.Old.Type != syscall.S_IFDIR {
+			lost[e.Old.ID] = true
+		}
+	}
+	return lost
 }
 
 func (v movedView) id(id store.Ino) store.Ino { return store.Ino(v.base | nodeID(id)) }
