@@ -161,7 +161,7 @@ func (a *app) undoDo(f *undoFlags, what string, dry bool, do func(yes bool, plan
 		if a.json {
 			return
 		}
-		line := what + planOf(&p)
+		line := what + p.Plan()
 		if f.names {
 			a.note("%s", line)
 			return
@@ -205,47 +205,10 @@ func (a *app) undoResult(f *undoFlags, res *daemon.UndoReply, dry bool) error {
 				fmt.Fprintln(a.out.Writer(), ui.Name(string(l.Path)))
 			}
 		}
-	case dry:
-		fmt.Fprintln(a.out.Writer(), "nothing was changed (--dry-run)")
-	case res.Moved:
-		fmt.Fprintln(a.out.Writer(), "done; the pointer of "+ui.Quote(res.Workspace)+" was moved; `wsfs undo` takes that back")
 	default:
-		fmt.Fprintf(a.out.Writer(), "done in change %d\n", res.Seq)
+		fmt.Fprintln(a.out.Writer(), res.Done())
 	}
 	return nil
-}
-
-// planOf is what a plan does: ` of c12: 3 created, 1 removed`.
-func planOf(p *daemon.UndoReply) string {
-	var parts []string
-	for _, n := range []struct {
-		n    int
-		what string
-	}{{p.Created, "created"}, {p.Changed, "changed"}, {p.Removed, "removed"}, {p.Renamed, "renamed"}} {
-		if n.n > 0 {
-			parts = append(parts, ui.Count(int64(n.n))+" "+n.what)
-		}
-	}
-	if len(parts) == 0 {
-		parts = []string{"nothing that is seen in the tree"}
-	}
-	return undoneText(p.Commands) + ": " + strings.Join(parts, ", ")
-}
-
-// undoneText is ` of c12`, "" if nobody is known.
-func undoneText(commands []int64) string {
-	const most = 5
-	var list []string
-	for i := len(commands) - 1; i >= 0 && len(list) < most; i-- { // they come newest first
-		list = append(list, "c"+strconv.FormatInt(commands[i], 10))
-	}
-	switch n := len(commands); {
-	case n == 0:
-		return ""
-	case n > most:
-		return fmt.Sprintf(" of %d commands (%s, ...)", n, strings.Join(list, ", "))
-	}
-	return " of " + strings.Join(list, ", ")
 }
 
 func (a *app) isTerminal() bool { return a.printer(a.in).Terminal && a.printer(a.stderr).Terminal }

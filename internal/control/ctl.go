@@ -14,10 +14,10 @@ import (
 
 // usage is what reading ctl says.
 const usage = `# Write one command in one write, as in: echo undo > .wsfs/ctl
-# The write fails if the command does; ctl.result has what it said.
-undo [--command cN] [--session NAME] [--since POINT] [--except PATH] [--dry-run] [PATH...]
-redo
-rollback REV [PATH...]
+# The write fails if the command does; ctl.result has what it said. Paths count from the root of the workspace.
+undo [--command cN] [--session NAME] [--since POINT] [--except PATH] [--yes] [--dry-run] [PATH...]
+redo [--yes] [--dry-run]
+rollback [--yes] [--dry-run] REV [PATH...]
 fork [REV] NAME
 tag [--force] [REV] NAME
 tag -d NAME

@@ -50,6 +50,12 @@ func wordsErrno(err error) syscall.Errno {
 func (d *Daemon) words(ctx context.Context, s *slot, words []string) (string, error) {
 	name, args := words[0], words[1:]
 	switch name {
+	case "undo":
+		return d.undoWords(ctx, s, args)
+	case "redo":
+		return d.redoWords(ctx, s, args)
+	case "rollback":
+		return d.rollbackWords(ctx, s, args)
 	case "fork":
 		return d.forkWords(ctx, s, args)
 	case "tag":
