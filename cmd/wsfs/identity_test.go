@@ -98,8 +98,8 @@ func newOracle(t *testing.T, style saveStyle, out string) *oracle {
 	return o
 }
 
-// TestIdentity saves files in every way that programs have, and compares what the log, blame, diff and cat say of a path
-// with an oracle that knows paths and texts only.
+// TestIdentity saves files in every way that programs have, and compares what the log, blame, diff, cat, undo and redo make
+// of a path with an oracle that knows paths and texts only.
 func TestIdentity(t *testing.T) {
 	var all []*oracle
 	s := newMountedStore(t, func(s *mountedStore) {
@@ -142,6 +142,7 @@ func TestIdentity(t *testing.T) {
 				checkBlame(t, &s, o, r, commands)
 				checkDiff(t, &s, o, r, commands[r])
 			}
+			checkUndo(t, &s, o)
 		})
 	}
 }
