@@ -10,6 +10,11 @@ import (
 // ReadAt fills p with the bytes of c from off on. It returns fewer than len(p) only with an error, which is io.EOF at
 // the end of the content. Bytes that do not fit their Ref are never returned: the error wraps ErrCorrupt.
 func (s *Store) ReadAt(ctx context.Context, c Content, p []byte, off int64) (int, error) {
+	return s.ReadAtWith(ctx, c, p, off, nil)
+}
+
+// ReadAtWith is ReadAt that takes leaves from keep where it has them, and leaves those there that it reads whole.
+func (s *Store) ReadAtWith(ctx context.Context, c Content, p []byte, off int64, keep *Leaves) (int, error) {
 	if off < 0 {
 		return 0, fmt.Errorf("blob: reading at offset %d: %w", off, syscall.EINVAL)
 	}
@@ -24,6 +29,12 @@ func (s *Store) ReadAt(ctx context.Context, c Content, p []byte, off int64) (int
 		return 0, eof
 	}
 	if c.Size <= MaxBlob {
+		if loc, ok := keep.where(c.Ref); ok && int64(len(p)) == c.Size && loc.Size == c.Size && s.inMemory(c.Ref) == nil {
+			if err := s.fetch(ctx, loc, p); err != nil {
+				return 0, err
+			}
+			return len(p), eof
+		}
 		data, err := s.blob(ctx, c.Ref)
 		if err == nil && int64(len(data)) != c.Size {
 			err = s.wrongSize(c.Ref, len(data), c.Size)
@@ -33,7 +44,7 @@ func (s *Store) ReadAt(ctx context.Context, c Content, p []byte, off int64) (int
 		}
 		return copy(p, data[off:]), eof
 	}
-	var r leafReader
+	r := leafReader{keep: keep}
 	if err := r.collect(ctx, s, c.Ref, levelFor(c.Size), c.Size, p, off); err != nil {
 		return 0, err
 	}
@@ -94,6 +105,7 @@ func (s *Store) cachedBelow(ref Ref, level int, size, off, end int64) bool {
 // leafReader gathers the leaves that one read needs and that are not in memory, to look them up in one go.
 type leafReader struct {
 	leaves []leafRead
+	keep   *Leaves // or nil
 }
 
 // leafRead is a part of a leaf and where it goes.
@@ -133,7 +145,11 @@ func (r *leafReader) collect(ctx context.Context, s *Store, ref Ref, level int, 
 
 // leaf copies part of a leaf from memory or notes it for fetch.
 func (r *leafReader) leaf(s *Store, ref Ref, size int64, p []byte, off int64) error {
-	if data := s.inMemory(ref); data != nil {
+	data := r.keep.get(ref)
+	if data == nil {
+		data = s.inMemory(ref)
+	}
+	if data != nil {
 		if int64(len(data)) != size {
 			return s.wrongSize(ref, len(data), size)
 		}
@@ -155,6 +171,8 @@ func (r *leafReader) fetch(ctx context.Context, s *Store) error {
 		for i := range r.leaves {
 			if loc, ok := s.pending.place(r.leaves[i].ref); ok {
 				locs[loc.Ref] = loc
+			} else if loc, ok := r.keep.where(r.leaves[i].ref); ok {
+				locs[loc.Ref] = loc
 			} else {
 				refs = append(refs, r.leaves[i].ref)
 			}
@@ -167,8 +185,15 @@ func (r *leafReader) fetch(ctx context.Context, s *Store) error {
 	}
 	for i := range r.leaves {
 		l := &r.leaves[i]
-		if err := s.readLeaf(ctx, l, locs[l.ref]); err != nil {
+		loc, ok := locs[l.ref]
+		if !ok {
+			loc, _ = r.keep.where(l.ref)
+		}
+		if err := s.readLeaf(ctx, l, loc); err != nil {
 			return err
+		}
+		if int64(len(l.p)) == l.size {
+			r.keep.put(l.ref, l.p)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"syscall"
 
 	"wsfs/internal/diff"
@@ -13,7 +14,8 @@ import (
 
 // LineOwner is who brought a line into a file. The lines of one version share one LineOwner.
 type LineOwner struct {
-	Version *store.Version // that brought it; of an Unknown owner the oldest one that is known to have it
+	// Version brought it; of an Unknown owner it is the oldest one that is known to have it. Only ID, Ino, Seq and Origin are set.
+	Version *store.Version
 	At      int64          // ns since the epoch, 0: unknown
 	Session *store.Session // nil: unknown, as Command and Process
 	Command *store.Command
@@ -53,12 +55,20 @@ func (e *LinesError) Unwrap() error { return syscall.EINVAL }
 // owner.
 //
 // What cannot be gone back to is not guessed: the lines that it might have had get an Unknown owner.
+//
+// The result for a version with a past is kept in the store's directory. It answers the next time, and a newer version is
+// only gone back from to the nearest one whose result is there.
 func Blame(ctx context.Context, st *store.Store, v *store.Version, r BlameRange) (*Blamed, error) {
+	return blame(ctx, st, v, r, &blameCache{dir: filepath.Join(st.Dir(), blameCacheDir), from: blameCacheFrom})
+}
+
+func blame(ctx context.Context, st *store.Store, v *store.Version, r BlameRange, cache *blameCache) (*Blamed, error) {
 	if v.Type() != syscall.S_IFREG {
 		return nil, fmt.Errorf("blame: it is not a regular file: %w", syscall.EINVAL)
 	}
-	b := &blamer{st: st, open: map[store.VersionID]*stake{}, owners: map[store.VersionID]*LineOwner{}, seen: map[store.VersionID]int{},
-		makers: map[store.VersionID]store.CommandID{}, bases: map[store.VersionID]*store.Version{}}
+	b := &blamer{st: st, cache: cache, open: map[store.VersionID]*stake{}, owners: map[store.VersionID]*LineOwner{},
+		seen: map[store.VersionID]int{}, bases: map[store.VersionID]*store.Version{}, ahead: newAhead(st, cache.has)}
+	defer b.ahead.stop()
 	b.recent.kept = v.ID
 	text, err := b.text(ctx, v)
 	if err != nil {
@@ -76,6 +86,13 @@ func Blame(ctx context.Context, st *store.Store, v *store.Version, r BlameRange)
 	if last > len(out.Lines) || out.First > last {
 		return nil, &LinesError{out.First + 1, last, len(out.Lines)}
 	}
+	if known := cache.load(v); known != nil && len(known) == len(out.Lines) {
+		out.Owners = known[out.First:last]
+		return out, nil
+	}
+	if _, err := b.ahead.version(ctx, v.ID); err != nil && !errors.Is(err, syscall.ENOENT) {
+		return nil, fmt.Errorf("blame: %w", err)
+	}
 	out.Owners = make([]*LineOwner, last-out.First)
 	refs := make([]lineRef, len(out.Owners))
 	for i := range refs {
@@ -87,7 +104,13 @@ func Blame(ctx context.Context, st *store.Store, v *store.Version, r BlameRange)
 			return nil, err
 		}
 	}
-	return out, b.name(ctx)
+	if err := b.name(ctx); err != nil {
+		return nil, err
+	}
+	if len(out.Owners) == len(out.Lines) && len(b.seen) >= cache.from {
+		cache.save(v, out.Owners)
+	}
+	return out, nil
 }
 
 // lineRef is a line that still looks for its owner: where it is in the version at hand, and in the result.
@@ -101,13 +124,16 @@ type stake struct {
 
 type blamer struct {
 	st     *store.Store
+	cache  *blameCache
+	ahead  *ahead
 	queue  stakes // newest first
 	open   map[store.VersionID]*stake
 	owners map[store.VersionID]*LineOwner
+	fresh  []*LineOwner // those that name has to look up
 	seen   map[store.VersionID]int
 	recent recentText
-	makers map[store.VersionID]store.CommandID
 	bases  map[store.VersionID]*store.Version
+	before baseLines
 }
 
 // maxVisits bounds how often a version is come back to. Versions go back in time, so that this happens only where
@@ -152,13 +178,16 @@ func (b *blamer) step(ctx context.Context, out *Blamed) error {
 		return fmt.Errorf("blame: the versions of inode %d lead back to version %d again and again; `wsfs check` says more: %w",
 			s.v.Ino, s.v.ID, syscall.EIO)
 	}
+	if b.fromCache(s, out) {
+		return nil
+	}
 	rest, unknown := s.refs, ""
 	tried := [3]store.VersionID{s.v.Replaced, s.v.Parent, s.v.Merge}
 	for i, id := range tried {
 		if id == 0 || len(rest) == 0 || i > 0 && id == tried[0] {
 			continue
 		}
-		old, err := b.st.VersionByID(ctx, id)
+		before, err := b.ahead.version(ctx, id)
 		switch {
 		case errors.Is(err, syscall.ENOENT):
 			unknown = "the version before is not kept any more"
@@ -166,6 +195,7 @@ func (b *blamer) step(ctx context.Context, out *Blamed) error {
 		case err != nil:
 			return fmt.Errorf("blame: %w", err)
 		}
+		old := before.v
 		handed, kept, err := b.pass(ctx, old, s.v, rest)
 		switch {
 		case errors.Is(err, syscall.EIO):
@@ -187,8 +217,9 @@ func (b *blamer) step(ctx context.Context, out *Blamed) error {
 	}
 	o := b.owners[s.v.ID]
 	if o == nil {
-		o = &LineOwner{Version: s.v, Unknown: unknown}
+		o = &LineOwner{Version: &store.Version{ID: s.v.ID, Ino: s.v.Ino, Seq: s.v.Seq, Origin: s.v.Origin}, Unknown: unknown}
 		b.owners[s.v.ID] = o
+		b.fresh = append(b.fresh, o)
 	}
 	for _, ref := range rest {
 		out.Owners[ref.final] = o
@@ -196,12 +227,32 @@ func (b *blamer) step(ctx context.Context, out *Blamed) error {
 	return nil
 }
 
+// fromCache gives lines of a version the owners that an earlier blame of it found.
+func (b *blamer) fromCache(s *stake, out *Blamed) bool {
+	if !b.cache.has(s.v.ID) {
+		return false
+	}
+	known := b.cache.load(s.v)
+	if known == nil || len(s.refs) > 0 && int(s.refs[len(s.refs)-1].at) >= len(known) {
+		return false
+	}
+	for _, ref := range s.refs {
+		o := known[ref.at]
+		if same := b.owners[o.Version.ID]; same != nil {
+			o = same
+		} else {
+			b.owners[o.Version.ID] = o
+		}
+		out.Owners[ref.final] = o
+	}
+	return true
+}
+
 // name finds who made the versions that own lines.
 func (b *blamer) name(ctx context.Context) error {
-	var list []*LineOwner
+	list := b.fresh
 	var at []store.Segment
-	for _, o := range b.owners {
-		list = append(list, o)
+	for _, o := range list {
 		at = append(at, store.Segment{Timeline: o.Version.Origin, Cut: o.Version.Seq})
 	}
 	rows, err := b.st.ChangesAt(ctx, at)

@@ -51,9 +51,41 @@ func BenchmarkBlame(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := Blame(context.Background(), w.st, ver, BlameRange{}); err != nil {
+		if _, err := blame(context.Background(), w.st, ver, BlameRange{}, &blameCache{}); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkBlameAgain asks for the same once more, and BenchmarkBlameNext for a version that is one edit newer.
+func BenchmarkBlameAgain(b *testing.B) { benchBlameKept(b, 0) }
+func BenchmarkBlameNext(b *testing.B)  { benchBlameKept(b, 1) }
+
+func benchBlameKept(b *testing.B, newer int) {
+	w := newWorld(b)
+	w.create("f", "")
+	text := ""
+	benchTexts(func(t string) {
+		w.command("agent", fmt.Sprint("edit ", w.seq))
+		w.writeLarge("f", t)
+		text = t
+	})
+	blameOf := func() {
+		ver, err := Find(context.Background(), w.view(), "f", true)
+		if err == nil {
+			_, err = Blame(context.Background(), w.st, ver, BlameRange{})
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	blameOf()
+	for i := range newer {
+		w.command("agent", fmt.Sprint("edit ", w.seq))
+		w.writeLarge("f", strings.Replace(text, "what line 2500 says", fmt.Sprint("edit", i), 1))
+	}
+	for b.Loop() {
+		blameOf()
 	}
 }
 

@@ -31,12 +31,11 @@ func (b *blamer) text(ctx context.Context, v *store.Version) ([]byte, error) {
 	if v.Type() != syscall.S_IFREG || v.Size == 0 {
 		return contentOf(ctx, b.st, v)
 	}
-	buf := r.texts[2]
-	if v.Size > int64(cap(buf)) || r.ids[2] == r.kept {
-		buf = make([]byte, v.Size, v.Size+v.Size/8) // the next one may be a little longer
+	if r.ids[2] != 0 && r.ids[2] != r.kept {
+		b.ahead.free(r.texts[2])
 	}
-	r.ids[2], r.texts[2] = 0, buf
-	text, err := readContent(ctx, b.st, v, buf[:v.Size])
+	r.ids[2], r.texts[2] = 0, nil
+	text, err := b.ahead.text(ctx, v)
 	if err == nil {
 		r.ids = [3]store.VersionID{v.ID, r.ids[0], r.ids[1]}
 		r.texts = [3][]byte{text, r.texts[0], r.texts[1]}

@@ -224,8 +224,16 @@ func TestBlameModel(t *testing.T) {
 			now = next
 			moments = append(moments, moment{w.view(), path, slices.Clone(now)})
 		}
-		for _, m := range []moment{moments[len(moments)-1], moments[r.IntN(len(moments))], moments[r.IntN(len(moments))]} {
+		cache := blameCache{dir: t.TempDir(), from: 1 + r.IntN(4)}
+		for i, m := range append([]moment{moments[len(moments)-1], moments[r.IntN(len(moments))]}, moments...) {
 			b := w.blame(m.view, m.path, BlameRange{})
+			if i > 1 { // by what is kept of the ones before
+				again := cache
+				var err error
+				if b, err = blame(context.Background(), w.st, b.Version, BlameRange{}, &again); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if len(b.Owners) != len(m.lines) {
 				t.Fatalf("seed %d: %d lines, want %d", seed, len(b.Owners), len(m.lines))
 			}

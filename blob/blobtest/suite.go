@@ -281,12 +281,26 @@ func boundaries(e *env) {
 		if err != nil || !bytes.Equal(got, data) {
 			e.Fatalf("%d bytes: Reader gave %d, %v", size, len(got), err)
 		}
+		keep := blob.NewLeaves(1 << 20)
+		if size%2 == 0 {
+			keep.Expect(e.ctx, e.s, []blob.Content{st.Content, {Ref: blob.Sum([]byte("nothing")), Size: 7}})
+		}
+		whole := make([]byte, size)
+		for range 2 {
+			clear(whole)
+			if n, err := e.s.ReadAtWith(e.ctx, st.Content, whole, 0, keep); n != size || err != nil && err != io.EOF || !bytes.Equal(whole, data) {
+				e.Fatalf("%d bytes: ReadAtWith: %d, %v", size, n, err)
+			}
+		}
 		r := rand.New(rand.NewPCG(uint64(size), 1))
 		for range 50 {
 			off := r.IntN(size)
 			p := make([]byte, 1+r.IntN(min(size-off, 300<<10)))
 			if n, err := e.s.ReadAt(e.ctx, st.Content, p, int64(off)); n != len(p) || err != nil && err != io.EOF || !bytes.Equal(p, data[off:off+len(p)]) {
 				e.Fatalf("%d bytes: ReadAt of %d at %d: %d, %v", size, len(p), off, n, err)
+			}
+			if n, err := e.s.ReadAtWith(e.ctx, st.Content, p, int64(off), keep); n != len(p) || err != nil && err != io.EOF || !bytes.Equal(p, data[off:off+len(p)]) {
+				e.Fatalf("%d bytes: ReadAtWith of %d at %d: %d, %v", size, len(p), off, n, err)
 			}
 		}
 	}

@@ -1,7 +1,8 @@
 package report
 
 import (
-	"fmt"
+	"bytes"
+	"strconv"
 	"strings"
 	"time"
 
@@ -84,18 +85,33 @@ func blameText(o *ui.Out, b *versions.Blamed) (notes []string, err error) {
 		heads[owner] = h
 	}
 	styles := [5]ui.Style{ui.Dim, ui.Yellow, ui.Blue, "", ui.Bold}
+	// The columns of an owner are put together once: a file has many lines.
+	columns := make(map[*versions.LineOwner]string, len(heads))
+	for owner, h := range heads {
+		var c strings.Builder
+		for k, s := range h {
+			c.WriteString(o.Styled(s, styles[k]) + strings.Repeat(" ", widths[k]-ui.Width(s)+2))
+		}
+		columns[owner] = c.String()
+	}
 	digits := len(Itoa(int64(b.First + len(b.Owners))))
 	w := o.Writer()
 	unknown := map[string]bool{}
+	var number []byte
 	for i, owner := range b.Owners {
-		for k, s := range heads[owner] {
-			w.WriteString(o.Styled(s, styles[k]) + strings.Repeat(" ", widths[k]-ui.Width(s)+2))
+		w.WriteString(columns[owner])
+		number = strconv.AppendInt(number[:0], int64(b.First+i+1), 10)
+		for range digits - len(number) {
+			w.WriteByte(' ')
 		}
-		text := strings.TrimSuffix(string(b.Lines[b.First+i]), "\n")
-		if o.Terminal {
-			text = ui.Visible(text)
+		w.Write(number)
+		w.WriteString(") ")
+		if text := bytes.TrimSuffix(b.Lines[b.First+i], []byte("\n")); o.Terminal {
+			w.WriteString(ui.Visible(string(text)))
+		} else {
+			w.Write(text)
 		}
-		if _, err := fmt.Fprintf(w, "%*d) %s\n", digits, b.First+i+1, text); err != nil {
+		if err := w.WriteByte('\n'); err != nil {
 			return notes, err
 		}
 		if owner.Unknown != "" && !unknown[owner.Unknown] {
