@@ -50,6 +50,8 @@ type Entry struct {
 	// Old and New are the versions around it: what the path's file was before and what it became. Either may be nil:
 	// nothing, or not told by the change.
 	Old, New *store.Version
+	// Took says what the change took back, nil if it is no undo or redo.
+	Took *TakenBack
 
 	written  bool           // its content was set
 	replaces bool           // a rename onto a name that another inode had

@@ -56,6 +56,8 @@ type logger struct {
 	q      LogQuery
 	places *places
 	out    func(*Entry) error
+	row    *store.ChangeRow // the last that was put into words
+	took   *TakenBack       // of row
 }
 
 func (l *logger) run(ctx context.Context) error {
@@ -109,6 +111,14 @@ func (l *logger) item(ctx context.Context, row *store.ChangeRow, it *store.Chang
 		return nil
 	}
 	e := describe(row, it)
+	if l.row != row {
+		took, err := takenBack(ctx, l.st, row.Kind, row.Undoes)
+		if err != nil {
+			return err
+		}
+		l.row, l.took = row, took
+	}
+	e.Took = l.took
 	inside := under == nil
 	if it.Name != "" {
 		path, chain, err := l.places.path(ctx, it.Parent, it.Name)

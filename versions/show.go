@@ -16,6 +16,7 @@ type Shown struct {
 	Process *store.Process    // of one change, nil if unknown
 	From    store.Seq         // first change
 	To      store.Seq         // last change
+	Took    []*TakenBack      // what it took back
 	At      int64             // ns since the epoch, of To; 0 if unknown
 	Entries []DiffEntry       // in what the states before and after differ, as far as the command touched it
 }
@@ -46,6 +47,13 @@ func Show(ctx context.Context, st *store.Store, rev *Resolved) (*Shown, error) {
 		if s.Command, err = st.CommandByID(ctx, row.Command.ID); err != nil {
 			return nil, err
 		}
+	}
+	took, err := takenBack(ctx, st, row.Kind, row.Undoes)
+	if err != nil {
+		return nil, err
+	}
+	if took != nil {
+		s.Took = append(s.Took, took)
 	}
 	if seq <= 1 {
 		return s, nil // the workspace itself
@@ -86,8 +94,40 @@ func showCommand(ctx context.Context, st *store.Store, rev *Resolved) (*Shown, e
 	if cmd.SeqBefore == 0 {
 		return s, nil // it made the workspace: there is nothing before
 	}
+	if err := s.tookBack(ctx, st); err != nil {
+		return nil, err
+	}
 	s.Entries, err = Diff(ctx, st, before, after, DiffOptions{Command: cmd.ID})
 	return s, err
+}
+
+// tookBack notes what the command took back.
+func (s *Shown) tookBack(ctx context.Context, st *store.Store) error {
+	var at []store.Segment
+	err := st.Undone(ctx, store.Span{Timeline: s.Command.Timeline, After: s.From - 1, UpTo: s.To}, func(seq store.Seq, _ store.Undone) error {
+		if n := len(at); n == 0 || at[n-1].Cut != seq {
+			at = append(at, store.Segment{Timeline: s.Command.Timeline, Cut: seq})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	rows, err := st.ChangesAt(ctx, at)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if row == nil || row.Command == nil || row.Command.ID != s.Command.ID {
+			continue
+		}
+		took, err := takenBack(ctx, st, row.Kind, row.Undoes)
+		if err != nil {
+			return err
+		}
+		s.Took = append(s.Took, took)
+	}
+	return nil
 }
 
 // mixed marks what other commands changed too.

@@ -101,6 +101,16 @@ func PlanUndo(ctx context.Context, st *store.Store, ws *store.Workspace, at Plac
 		return nil, err
 	}
 	plan := &UndoPlan{At: at, Undoes: p.undoes, Commands: p.commands, Moves: len(p.moves)}
+	if sel.Redo {
+		if plan.Commands, err = undoneCommands(ctx, st, p.undoes, true); err != nil {
+			return nil, err
+		}
+		for _, m := range p.moves {
+			if c := m.undoes.move.Command; c != 0 {
+				plan.Commands = []store.CommandID{c}
+			}
+		}
+	}
 	if len(sel.Paths)+len(sel.Except) > 0 || sel.Picks != nil {
 		for i := range plan.Undoes {
 			plan.Undoes[i].Partial = true

@@ -103,6 +103,9 @@ func (a *app) showHead(s *versions.Shown) {
 	if c := s.Command; c != nil && c.Cwd != "" {
 		line("in", ui.Name(c.Cwd))
 	}
+	for _, t := range s.Took {
+		line("does", o.Styled(t.String(), ui.Bold))
+	}
 	seqs := "@" + itoa(int64(s.From))
 	if s.To != s.From {
 		seqs += " to @" + itoa(int64(s.To))
@@ -127,6 +130,8 @@ type showLine struct {
 	Exit      *int            `json:"exit,omitempty"`
 	State     string          `json:"state,omitempty"`
 	Chain     []report.Writer `json:"chain,omitempty"`
+	Undoes    []string        `json:"undoes,omitempty"`
+	Redoes    []string        `json:"redoes,omitempty"`
 	Time      string          `json:"time,omitempty"`
 	First     int64           `json:"first_seq"`
 	Seq       int64           `json:"seq"`
@@ -142,6 +147,10 @@ func showLineOf(s *versions.Shown) showLine {
 	}
 	j := report.LogLineOf(&e)
 	l.Chain = j.Chain
+	for _, t := range s.Took {
+		undoes, redoes := report.TookBack(t)
+		l.Undoes, l.Redoes = append(l.Undoes, undoes...), append(l.Redoes, redoes...)
+	}
 	l.Command, l.Argv, l.Cwd, l.Session, l.SessionID, l.Process = j.Command, j.Argv, j.Cwd, j.Session, j.SessionID, j.Process
 	return l
 }

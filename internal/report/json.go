@@ -38,6 +38,8 @@ type LogLine struct {
 	Chain      []Writer `json:"chain,omitempty"`   // the session and those above it, if there is more to say than its name
 	Outside    bool     `json:"outside,omitempty"` // the session works on another workspace
 	Process    *Process `json:"process,omitempty"`
+	Undoes     []string `json:"undoes,omitempty"` // commands that the change took back
+	Redoes     []string `json:"redoes,omitempty"` // commands that it brought back
 }
 
 // Writer is a session in a chain of sessions that started each other.
@@ -101,6 +103,7 @@ func LogLineOf(e *versions.Entry) LogLine {
 		l.Command, l.Argv = "c"+Itoa(int64(c.ID)), ui.Args(c.Argv)
 		l.Cwd, _ = ui.Text(c.Cwd)
 	}
+	l.Undoes, l.Redoes = TookBack(e.Took)
 	var into **Process
 	into = &l.Process
 	for p := e.Process; p != nil; p = p.Parent {
@@ -109,6 +112,21 @@ func LogLineOf(e *versions.Entry) LogLine {
 		*into, into = q, &q.Parent
 	}
 	return l
+}
+
+// TookBack is what an undo took back, or a redo brought back, as fields of JSON.
+func TookBack(t *versions.TakenBack) (undoes, redoes []string) {
+	if t == nil {
+		return nil, nil
+	}
+	var list []string
+	for _, c := range t.Commands {
+		list = append(list, "c"+Itoa(int64(c)))
+	}
+	if t.Redo {
+		return nil, list
+	}
+	return list, nil
 }
 
 // Itoa is n in decimal.

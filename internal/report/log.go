@@ -57,6 +57,9 @@ func (p *Log) Entry(e *versions.Entry) error {
 			w.WriteString("  " + p.Out.Styled(ui.Cut("$ "+ProcessText(step), max(0, p.Out.Width-2)), ui.Bold) + "\n")
 		}
 	}
+	if e.Took != nil && (fresh || p.last.Took == nil || p.last.Seq != e.Seq) {
+		w.WriteString(p.indent + p.Out.Styled(e.Took.String(), ui.Bold) + "\n")
+	}
 	p.last = e
 	if p.n++; p.Lines > 0 && p.n > p.Lines {
 		if p.rest == nil {
