@@ -50,7 +50,7 @@ func (p *planner) fuse(ctx context.Context, ours *fused, base *store.Version, to
 			v.Size = theirs.Size
 		}
 	}
-	if v.Mtime == base.Mtime {
+	if exact := p.sel.ExactTimes && ours.text == nil && v.Content == theirs.Content; exact || v.Mtime == base.Mtime {
 		v.Mtime = theirs.Mtime
 	}
 	v.Xattrs = fuseXattrs(v.Xattrs, base.Xattrs, theirs.Xattrs)

@@ -149,7 +149,11 @@ func hunkLines(list [][]byte) []Path {
 func conflictsError(what string, plan *versions.UndoPlan) error {
 	var b strings.Builder
 	n := len(plan.Conflicts)
-	fmt.Fprintf(&b, "%s%s: %d paths were changed since in a way that does not go together with it; nothing was changed\n", what, planNames(plan), n)
+	paths := "1 path was"
+	if n > 1 {
+		paths = fmt.Sprintf("%d paths were", n)
+	}
+	fmt.Fprintf(&b, "%s%s: %s changed since in a way that does not go together with it; nothing was changed by this command\n", what, planNames(plan), paths)
 	const most = 20
 	for i, c := range plan.Conflicts {
 		if i == most {
