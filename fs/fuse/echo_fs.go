@@ -113,11 +113,15 @@ func (e *echoFS) arrive(r *echoRun, cancel <-chan struct{}, h *gofuse.InHeader, 
 	return gofuse.OK
 }
 
-// here reports whether a name leads to an id, for everybody. The caller holds mu.
+// here reports whether a name leads to an id, for everybody; 0 is nothing. The caller holds mu.
 func (e *echoFS) here(cancel <-chan struct{}, h gofuse.InHeader, parent uint64, name string, id uint64) bool {
 	var out gofuse.EntryOut
 	h.NodeId = parent
-	if e.RawFileSystem.Lookup(cancel, &h, name, &out) != gofuse.OK {
+	switch e.RawFileSystem.Lookup(cancel, &h, name, &out) {
+	case gofuse.OK:
+	case gofuse.ENOENT:
+		return id == 0
+	default:
 		return false
 	}
 	if out.NodeId != 0 {
