@@ -60,6 +60,9 @@ func (a *app) connect(ctx context.Context, dir string) (*daemon.Client, error) {
 	}
 	for deadline := time.Now().Add(lockPatience); ; {
 		c, err := daemon.Dial(dir)
+		if c != nil {
+			c.OrElse(func(ctx context.Context) (*daemon.Client, error) { return a.connect(ctx, dir) })
+		}
 		if c != nil || err != nil {
 			return c, err
 		}

@@ -21,7 +21,11 @@ import (
 type Client struct {
 	hc    *http.Client
 	local *Daemon // nil: a daemon at the other end of the socket
+	again func(context.Context) (*Client, error)
 }
+
+// OrElse says whom to ask if the daemon has ended by the time that it is asked something.
+func (c *Client) OrElse(again func(context.Context) (*Client, error)) { c.again = again }
 
 // Dial returns a client for the store's running daemon, nil if there is none.
 func Dial(dir string) (*Client, error) {
@@ -96,6 +100,14 @@ func (c *Client) open(ctx context.Context, method, path string, in any) (io.Read
 		return nil, err
 	}
 	resp, err := c.hc.Do(req)
+	if errors.Is(err, errNoDaemon) && c.again != nil { // so nothing was sent
+		other, err := c.again(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.hc, c.local, c.again = other.hc, other.local, nil
+		return c.open(ctx, method, path, in)
+	}
 	if err != nil {
 		var ue *url.Error
 		if errors.As(err, &ue) {

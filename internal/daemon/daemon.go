@@ -143,6 +143,12 @@ func (d *Daemon) Close() error {
 	d.mu.Unlock()
 	first := d.unmountAll(unmountPatience)
 	if d.server != nil {
+		// While the lock is ours, or it would be another daemon's socket. Who comes from now on finds none, and waits for the
+		// lock; who has come before is still answered.
+		if err := os.Remove(SocketPath(d.o.Store)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			d.log.Warn("remove the socket", "error", err)
+		}
+		time.Sleep(lastCalls)
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		if d.server.Shutdown(ctx) != nil {
 			_ = d.server.Close() // somebody holds a request open; the store goes away under it
@@ -153,12 +159,11 @@ func (d *Daemon) Close() error {
 	if err := d.st.Close(); err != nil && first == nil {
 		first = err
 	}
-	if d.server != nil {
-		// After the lock is free: whoever still finds the socket is refused and looks again.
-		_ = os.Remove(SocketPath(d.o.Store))
-	}
 	return first
 }
+
+// lastCalls is how long a connection may take from the socket's queue to the server.
+const lastCalls = 20 * time.Millisecond
 
 // caller attributes a change that came over the API to whoever sent it.
 func (d *Daemon) caller(ctx context.Context, s *slot) store.Attribution {

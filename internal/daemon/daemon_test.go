@@ -32,7 +32,14 @@ func newStore(t *testing.T) string {
 func checkAtEnd(t *testing.T, dir string) {
 	t.Helper()
 	t.Cleanup(func() {
-		st, err := store.Open(context.Background(), dir, sqlite.Driver(), store.Options{})
+		var st *store.Store
+		err := error(&store.LockedError{})
+		for deadline := time.Now().Add(10 * time.Second); errors.As(err, new(*store.LockedError)) && time.Now().Before(deadline); {
+			// A daemon that is ending gives its socket up before its lock.
+			if st, err = store.Open(context.Background(), dir, sqlite.Driver(), store.Options{}); err != nil {
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
 		if err != nil {
 			t.Error(err)
 			return

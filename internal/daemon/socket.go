@@ -48,7 +48,7 @@ func listen(dir string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", SocketPath(dir), err)
 	}
-	l.SetUnlinkOnClose(false) // Close removes it after the lock is free
+	l.SetUnlinkOnClose(false) // Close of the daemon removes it, before the listener ends
 	// The directory is 0700 as well, so there is no moment in which somebody else could connect.
 	if err := os.Chmod(path, 0o600); err != nil {
 		_ = l.Close()
