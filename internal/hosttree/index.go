@@ -163,7 +163,7 @@ func (x *Index) Save(file string) error {
 	for _, p := range moved {
 		b = appendBytes(b, p)
 	}
-	b = binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
+	b = seal(b)
 	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, b) {
 		return nil
 	}
@@ -177,6 +177,9 @@ func (x *Index) Save(file string) error {
 	}
 	return nil
 }
+
+// seal ends an index with its checksum.
+func seal(b []byte) []byte { return binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b)) }
 
 func appendBytes(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
