@@ -7,6 +7,7 @@
 //     and another goroutine reads on. A request that waits therefore never keeps another one from being answered.
 //   - Notifications to the kernel are written by one goroutine of their own, never by the reader and never under a lock:
 //     the kernel takes the directory's lock for them, which a request that we have not answered may hold.
+//   - What an undo or a rollback changed is told to the kernel, and to inotify's watchers by a helper process (echo.go).
 //   - An idle mount costs no processor time.
 //
 // What it never does: read the mounted tree itself (a daemon that stats its own mount waits for itself), keep bytes of
@@ -17,5 +18,6 @@
 //	conn.mu       roles: parked followers, free workers
 //	handles.mu    the table from the kernel's handle numbers to open files
 //	notifier.mu   the queue of notifications
+//	echoPlan.mu   what one echo helper has done; held by a request of that helper while it looks at the tree
 //	dirHandle.mu  one directory stream: held during READDIR, which may block; nothing else waits for it
 package fuse
