@@ -90,6 +90,28 @@ func (f *FS) AttrOf(c *Call, ino store.Ino) (Attr, error) {
 	return n.attr(), nil
 }
 
+// Peek is AttrOf for who only wants to know: it keeps nothing in memory for it, and ID may be wrong.
+func (f *FS) Peek(c *Call, ino store.Ino) (Attr, error) {
+	f.mu.Lock()
+	n, view := f.nodes[ino], f.view
+	if n != nil {
+		defer f.mu.Unlock()
+		return n.attr(), nil
+	}
+	f.mu.Unlock()
+	c.yield()
+	v, err := view.Version(context.Background(), ino)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n := f.nodes[ino]; n != nil { // what the database does not have yet is in memory
+		return n.attr(), nil
+	}
+	if err != nil {
+		return Attr{}, err
+	}
+	return AttrOfVersion(v), nil
+}
+
 // Seal makes sure that nothing behind the point that the workspace is at is amended any more, and nothing else: what is
 // dirty stays dirty.
 func (f *FS) Seal() {

@@ -83,13 +83,17 @@ func (d *Daemon) pastOf(ctx context.Context, s *slot, rev, where string) (*fs.En
 		return nil, fmt.Errorf("%s: %w", where, syscall.ENOENT)
 	}
 	r.Workspace = s.name
-	if f, release := s.hold(); f != nil {
-		f.Seal()
-		release()
-	}
 	from, err := d.find(ctx, s, r)
 	if err != nil {
 		return nil, err
+	}
+	// Nothing up to there is amended from now on, and what was amended until now is in the database.
+	if f, release := s.hold(); f != nil {
+		f.Seal()
+		release()
+		if err := d.st.Apply(ctx, d.st.Last()); err != nil {
+			return nil, err
+		}
 	}
 	return &fs.Entrance{
 		Key: pastKey{s.id, rev, from.place}, Path: where, Idle: d.pastIdle,
@@ -153,7 +157,7 @@ func (d *Daemon) attrNow(c *fs.Call, s *slot, ino store.Ino) (fs.Attr, error) {
 		s.refs++
 		s.mu.Unlock()
 		defer s.release()
-		return f.AttrOf(c, ino)
+		return f.Peek(c, ino)
 	}
 	s.mu.Unlock()
 	c.Blocks()
