@@ -2,7 +2,6 @@ package versions
 
 import (
 	"context"
-	"io"
 	"runtime"
 	"sync"
 	"syscall"
@@ -129,14 +128,7 @@ func (a *ahead) begin(ctx context.Context, v *store.Version) {
 }
 
 func (r *aheadRead) read(ctx context.Context, a *ahead, v *store.Version, buf []byte) {
-	n, err := a.st.Blobs().ReadAtWith(ctx, blob.Content{Ref: v.Content, Size: v.Size}, buf, 0, a.leaves)
-	switch {
-	case n == len(buf):
-		err = nil
-	case err == nil:
-		err = io.ErrUnexpectedEOF
-	}
-	r.text, r.err = buf, err
+	r.text, r.err = readWith(ctx, a.st, v, buf, a.leaves)
 	close(r.done)
 }
 

@@ -27,6 +27,8 @@ type DiffEntry struct {
 	A, B *store.Version
 	// Mixed: with DiffOptions.Command, others changed it too between the two states.
 	Mixed bool
+
+	ahead *diffAhead // shared by the entries of one Diff
 }
 
 // Content reports whether the bytes of the file, or the target of the link, differ. What exists on one side only does.
@@ -101,6 +103,10 @@ func Diff(ctx context.Context, st *store.Store, a, b *store.View, o DiffOptions)
 	}
 	list = slices.DeleteFunc(list, func(e DiffEntry) bool { return !e.within(o.Paths) })
 	slices.SortFunc(list, func(x, y DiffEntry) int { return strings.Compare(x.Path, y.Path) })
+	ahead := &diffAhead{entries: list}
+	for i := range list {
+		list[i].ahead = ahead
+	}
 	return list, nil
 }
 

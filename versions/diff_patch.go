@@ -155,8 +155,8 @@ func (e *DiffEntry) texts(ctx context.Context, st *store.Store) (a, b []byte, te
 			return nil, nil, false, nil
 		}
 	}
-	if a, err = contentOf(ctx, st, e.A); err == nil {
-		b, err = contentOf(ctx, st, e.B)
+	if a, err = e.ahead.content(ctx, st, e.A); err == nil {
+		b, err = e.ahead.content(ctx, st, e.B)
 	}
 	if err != nil {
 		return nil, nil, false, fmt.Errorf("compare %q: %w", e.Path, err)
@@ -179,7 +179,11 @@ func contentOf(ctx context.Context, st *store.Store, v *store.Version) ([]byte, 
 
 // readContent fills buf, which is as long as the file v is.
 func readContent(ctx context.Context, st *store.Store, v *store.Version, buf []byte) ([]byte, error) {
-	n, err := st.Blobs().ReadAt(ctx, blob.Content{Ref: v.Content, Size: v.Size}, buf, 0)
+	return readWith(ctx, st, v, buf, nil)
+}
+
+func readWith(ctx context.Context, st *store.Store, v *store.Version, buf []byte, leaves *blob.Leaves) ([]byte, error) {
+	n, err := st.Blobs().ReadAtWith(ctx, blob.Content{Ref: v.Content, Size: v.Size}, buf, 0, leaves)
 	if n < len(buf) && err == nil {
 		err = io.ErrUnexpectedEOF
 	}
