@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -41,8 +42,11 @@ func (a *app) runPlace(ctx context.Context, o *runOptions, named bool) (*runPlac
 	if err != nil {
 		return nil, err
 	}
-	if w.mount != nil && w.mount.Seq() != "" && a.workspaceFlag == "" {
-		return nil, daemon.Fail(daemon.ExitUsage, "run: the mount you are in shows %s, a state of the past; name a workspace with -w", w.mount.Label())
+	if w.mount != nil && (w.mount.Seq() != "" || w.past != "") && a.workspaceFlag == "" {
+		return nil, daemon.Fail(daemon.ExitUsage, "run: you are in a state of the past (%s); name a workspace with -w", w.now())
+	}
+	if w.mount != nil && w.workspace == "" && a.workspaceFlag == "" {
+		return nil, daemon.Fail(daemon.ExitUsage, "run: the mount you are in shows all workspaces; go into one, or name it with -w")
 	}
 	base := a.workspaceFlag
 	if base == "" {
@@ -76,15 +80,16 @@ func (a *app) runPlace(ctx context.Context, o *runOptions, named bool) (*runPlac
 	switch {
 	case at != "":
 		p.target = at
-	case w.mount != nil && (p.Workspace == w.workspace || p.Parent == w.workspace):
-		p.target = w.mount.Point
+	case w.workspace != "" && (p.Workspace == w.workspace || p.Parent == w.workspace):
+		p.target = w.root()
 	case p.Origin != "":
 		p.target = string(p.Origin)
 	default:
 		return nil, daemon.Fail(daemon.ExitUsage, "run in %s: it did not come from a directory; say with --at where it shall appear", p.Workspace)
 	}
 	m := daemon.MountAt(mounts, p.target)
-	p.mounted = m != nil && m.Ours() && m.Store() == w.store && m.Label() == p.Workspace && m.Root == "/"
+	p.mounted = m != nil && m.Ours() && m.Store() == w.store && m.Label() == p.Workspace && m.Root == "/" ||
+		w.workspace == p.Workspace && w.mount.All() && p.target == w.root()
 	if !p.mounted {
 		if err := checkTarget(p.target, p.store); err != nil {
 			return nil, err
@@ -94,6 +99,14 @@ func (a *app) runPlace(ctx context.Context, o *runOptions, named bool) (*runPlac
 		p.dir = p.target
 	}
 	return p, nil
+}
+
+// root is the directory on which the workspace's root is. The place must be on a mount.
+func (w where) root() string {
+	if w.mount.All() {
+		return filepath.Join(w.mount.Point, w.workspace)
+	}
+	return w.mount.Point
 }
 
 // checkTarget refuses directories on which a workspace cannot be shown.

@@ -64,10 +64,10 @@ func (e *NamespaceError) Unwrap() error { return e.Err }
 
 func namespaceAdvice(err error) string {
 	switch {
-	case os.Geteuid() == 0:
-		return "root needs CAP_SYS_ADMIN for it, which containers often take away (docker run --cap-add SYS_ADMIN)"
 	case errors.Is(err, syscall.ENOSPC):
 		return "sysctl user.max_user_namespaces or user.max_mnt_namespaces is 0 or used up"
+	case os.Geteuid() == 0:
+		return "root needs CAP_SYS_ADMIN for it, which containers often take away (docker run --cap-add SYS_ADMIN)"
 	case errors.Is(err, syscall.EACCES):
 		return "AppArmor forbids it to programs without a profile (sysctl kernel.apparmor_restrict_unprivileged_userns=1)"
 	}
