@@ -108,6 +108,22 @@ func TestMount(t *testing.T) {
 	}
 }
 
+// TestMountAll runs what has to do with names, handles and numbers in one of the workspaces of a mount of all: there the
+// nodes of a workspace are those of another view.
+func TestMountAll(t *testing.T) {
+	w := newWorld(t)
+	w.workspace("main")
+	w.workspace("other")
+	dir := filepath.Join(w.mount("--all"), "main")
+	for _, area := range []string{"rename", "link", "unlinked", "stable", "users", posixArea} {
+		t.Run(area, func(t *testing.T) {
+			if out, err := child(3*time.Minute, "-test.run=^TestDir$", "-dir="+dir, "-areas="+area); err != nil {
+				t.Errorf("area %s: %v\n%s%s", area, err, parseVerbose(out).failures(), w.logTail())
+			}
+		})
+	}
+}
+
 // alive asks for the mount's root with a deadline.
 func alive(dir string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
