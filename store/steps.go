@@ -1,9 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 )
 
 // Step is a change as far as it is needed to choose changes: without its items.
@@ -20,13 +22,15 @@ type Step struct {
 const (
 	stepCols = `SELECT c.seq, c.kind, c.at, c.session_id, c.command_id`
 	stepBare = `, NOT EXISTS (SELECT 1 FROM change_item i WHERE i.timeline_id = c.timeline_id AND i.seq = c.seq) FROM change c`
-	stepTail = ` AND c.timeline_id = ? AND c.seq > ? AND c.seq <= ? ORDER BY c.seq DESC LIMIT ?`
 	// stepPage is how many steps are read at once.
 	stepPage = 512
 
-	sqlSteps        = stepCols + stepBare + ` WHERE c.timeline_id = ? AND c.seq > ? AND c.seq <= ? ORDER BY c.seq DESC LIMIT ?`
-	sqlStepsCommand = stepCols + stepBare + ` WHERE c.command_id = ?` + stepTail
-	sqlStepsSession = stepCols + stepBare + ` WHERE c.session_id = ?` + stepTail
+	sqlSteps = stepCols + stepBare + ` WHERE c.timeline_id = ? AND c.seq > ? AND c.seq <= ? ORDER BY c.seq DESC LIMIT ?`
+	// The seqs first, from columns that the index covers: left the choice, SQLite walks the whole timeline instead.
+	stepOf          = stepCols + `, NOT EXISTS (SELECT 1 FROM change_item i WHERE i.timeline_id = c.timeline_id AND i.seq = c.seq) FROM (`
+	stepTail        = ` AND x.seq > ? AND x.seq <= ? ORDER BY 1 DESC LIMIT ?) k CROSS JOIN change c WHERE c.timeline_id = k.t AND c.seq = k.seq`
+	sqlStepsCommand = stepOf + `SELECT x.seq, x.timeline_id AS t FROM change x WHERE x.command_id = ? AND x.timeline_id = ?` + stepTail
+	sqlStepsSession = stepOf + `SELECT x.seq, x.timeline_id AS t FROM change x WHERE x.session_id = ? AND x.timeline_id = ?` + stepTail
 
 	stepItems = `, i.op, i.ino, i.parent_ino, i.name, i.from_parent_ino, i.from_name`
 	stepJoin  = ` FROM change c CROSS JOIN change_item i`
@@ -65,6 +69,8 @@ func (s *Store) StepsBack(ctx context.Context, sp Span, fn func(*Step) (bool, er
 		}); err != nil {
 			return s.dbError(fmt.Sprintf("read the changes of timeline %d", sp.Timeline), err)
 		}
+		// In order already; this only guards against a plan that does not keep it.
+		slices.SortStableFunc(page, func(a, b Step) int { return cmp.Compare(b.Seq, a.Seq) })
 		for i := range page {
 			if more, err := fn(&page[i]); !more || err != nil {
 				return err
@@ -113,7 +119,7 @@ func (s *Store) StepItems(ctx context.Context, sp Span, versions bool, fn func(*
 }
 
 const sqlVersionsByID = `WITH k(n, id) AS (VALUES %s)
-	SELECT k.n, ` + versionCols + ` FROM k CROSS JOIN file_version v WHERE v.version_id = k.id`
+	SELECT k.n, ` + versionCols + ` FROM k CROSS JOIN file_version v WHERE v.version_id = k.id AND v.origin_timeline_id = 0`
 
 // VersionsByID finds many versions by their ids. The result has nil for those that do not exist.
 func (s *Store) VersionsByID(ctx context.Context, ids []VersionID) ([]*Version, error) {
@@ -137,8 +143,7 @@ func (s *Store) VersionsByID(ctx context.Context, ids []VersionID) ([]*Version, 
 // CommandStretch is the first and last change of a command in a span, 0 if there is none, and whether one of them took
 // something back.
 func (s *Store) CommandStretch(ctx context.Context, sp Span) (from, to Seq, undoes bool, err error) {
-	_, err = scanAll(ctx, s.r, 3, `SELECT min(c.seq), max(c.seq), max(c.kind IN (`+undoKinds+`)) FROM change c
-		WHERE c.command_id = ? AND c.timeline_id = ? AND c.seq > ? AND c.seq <= ?`,
+	_, err = scanAll(ctx, s.r, 3, sqlCommandStretch,
 		[]any{int64(sp.Command), int64(sp.Timeline), int64(sp.After), int64(sp.UpTo)}, func(c *cells) error {
 			from, to, undoes = Seq(c.int(0)), Seq(c.int(1)), c.int(2) != 0
 			return nil
@@ -146,18 +151,29 @@ func (s *Store) CommandStretch(ctx context.Context, sp Span) (from, to Seq, undo
 	return from, to, undoes, s.dbError(fmt.Sprintf("find the changes of command %d", sp.Command), err)
 }
 
-// undoKinds are OpUndo and OpRedo in SQL.
-const undoKinds = `17, 18`
+// sqlCommandStretch: 17 and 18 are OpUndo and OpRedo.
+const sqlCommandStretch = `SELECT min(c.seq), max(c.seq), max(CASE WHEN c.kind IN (17, 18) THEN 1 ELSE 0 END)
+	FROM (SELECT x.timeline_id AS t, x.seq FROM change x WHERE x.command_id = ? AND x.timeline_id = ? AND x.seq > ? AND x.seq <= ?) k
+	CROSS JOIN change c WHERE c.timeline_id = k.t AND c.seq = k.seq`
 
-// SessionsNamed finds the sessions of that name, of any workspace.
-func (s *Store) SessionsNamed(ctx context.Context, name string) ([]*Session, error) {
-	var list []*Session
-	_, err := scanAll(ctx, s.r, 5, `SELECT id, name, workspace_id, agent, started_at FROM session WHERE name = ? ORDER BY id`,
-		[]any{name}, func(c *cells) error {
-			list = append(list, &Session{
-				ID: SessionID(c.int(0)), Name: c.string(1), Workspace: WorkspaceID(c.int(2)), Agent: c.string(3), StartedAt: c.int(4),
-			})
-			return c.bad
-		})
+const sqlSessionsNamed = `SELECT id FROM session WHERE name = ?`
+
+// sqlSessionsBelow goes down from the sessions of a name.
+const sqlSessionsBelow = `WITH RECURSIVE b(id) AS (
+	SELECT id FROM session WHERE name = ?
+	UNION SELECT o.session_id FROM b JOIN session_origin o ON o.parent_id = b.id)
+	SELECT id FROM b`
+
+// SessionsNamed finds the sessions of that name, of any workspace, and if below is set those that they started.
+func (s *Store) SessionsNamed(ctx context.Context, name string, below bool) ([]SessionID, error) {
+	query := sqlSessionsNamed
+	if below {
+		query = sqlSessionsBelow
+	}
+	var list []SessionID
+	_, err := scanAll(ctx, s.r, 1, query, []any{name}, func(c *cells) error {
+		list = append(list, SessionID(c.int(0)))
+		return c.bad
+	})
 	return list, s.dbError(fmt.Sprintf("find the sessions named %q", name), err)
 }

@@ -138,20 +138,12 @@ func (d *Daemon) undoSaying(ctx context.Context, req UndoRequest, say func(UndoR
 
 // undoSessions fills in whose changes are meant, and since when.
 func (d *Daemon) undoSessions(ctx context.Context, sel *versions.UndoSelect, req UndoRequest, who store.Attribution) error {
-	ids := func(name string) ([]store.SessionID, error) {
-		rows, err := d.st.SessionsNamed(ctx, name)
-		var list []store.SessionID
-		for _, r := range rows {
-			list = append(list, r.ID)
-		}
-		return list, err
-	}
 	if err := d.st.Apply(ctx, d.st.Last()); err != nil {
 		return err
 	}
 	var err error
 	if req.Session != "" {
-		if sel.Sessions, err = ids(req.Session); err != nil {
+		if sel.Sessions, err = d.st.SessionsNamed(ctx, req.Session, true); err != nil {
 			return err
 		}
 		if len(sel.Sessions) == 0 {
@@ -159,7 +151,7 @@ func (d *Daemon) undoSessions(ctx context.Context, sel *versions.UndoSelect, req
 		}
 	}
 	if who.Session != nil && who.Session.Agent != store.AgentLogin {
-		if sel.Own, err = ids(who.Session.Name); err != nil {
+		if sel.Own, err = d.st.SessionsNamed(ctx, who.Session.Name, false); err != nil {
 			return err
 		}
 		sel.Own = append(sel.Own, who.Session.ID)
