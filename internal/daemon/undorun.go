@@ -42,8 +42,7 @@ func (u *undoing) run(ctx context.Context) (UndoReply, error) {
 	}
 	u.d.log.Info(u.what, "workspace", u.s.name, "seq", out.Seq, "moved", out.Moved, "created", out.Created, "changed", out.Changed,
 		"removed", out.Removed, "renamed", out.Renamed, "time", time.Since(start))
-	_, err = u.d.sync(ctx, SyncRequest{})
-	return out, err
+	return out, nil // who reads the database next asks for it to be applied first
 }
 
 // stands is where the workspace stands, with everything in the database.
