@@ -45,6 +45,8 @@ func Queries(n int) map[string]string {
 		"seq at":                  sqlSeqAt,
 		"items":                   withKeys(sqlChangeItems(), n, 3),
 		"inos in":                 sqlInosIn,
+		"stands on":               sqlStandsOn,
+		"based on":                sqlBasedOn,
 		"version by id":           sqlVersionByID,
 		"merge versions":          sqlMergeVersions,
 		"merge live":              sqlMergeLive,

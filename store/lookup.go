@@ -72,6 +72,16 @@ func timelineRows(ctx context.Context, q querier) ([]*Timeline, error) {
 	return list, err
 }
 
+// Heads is the highest seq of every timeline.
+func (s *Store) Heads(ctx context.Context) (map[TimelineID]Seq, error) {
+	heads := make(map[TimelineID]Seq)
+	_, err := scanAll(ctx, s.r, 2, `SELECT id, head_seq FROM timeline WHERE hidden = 0`, nil, func(c *cells) error {
+		heads[TimelineID(c.int(0))] = Seq(c.int(1))
+		return nil
+	})
+	return heads, s.dbError("list the heads of timelines", err)
+}
+
 // A chain is JSON, [[timeline,cut],...].
 func encodeChain(chain []Segment) string {
 	pairs := make([][2]int64, len(chain))

@@ -47,6 +47,8 @@ func TestPlans(t *testing.T) {
 			"b USING INDEX file_version_id (version_id=?)",
 		},
 		"inos in":       {"v USING PRIMARY KEY (timeline_id=? AND ino>? AND ino<?)"},
+		"stands on":     {"w USING INDEX workspace_timeline (timeline_id=?)"},
+		"based on":      {"workspace USING INDEX workspace_base (base_timeline_id=?)"},
 		"version by id": {"v USING INDEX file_version_id (version_id=?)"},
 		"merge versions": {
 			"v USING PRIMARY KEY (timeline_id=? AND ino>? AND ino<?)", "w USING PRIMARY KEY (timeline_id=? AND ino=? AND seq<?)",

@@ -68,15 +68,15 @@ func (s *Store) onlyHere(ctx context.Context, ws *Workspace) (int64, error) {
 // on a timeline which began there. A workspace keeps the base that its timeline began at, so the base tells for all. The
 // making of a workspace is no change that anybody would miss.
 const (
-	sqlStandsOn = `SELECT count(*) FROM timeline t JOIN workspace w ON w.base_timeline_id = t.parent_id AND w.base_seq = t.parent_seq
-		WHERE t.id = ? AND w.timeline_id = t.id AND w.dropped_at IS NULL AND w.id <> ?`
-	sqlBasedOn = `SELECT COALESCE(max(base_seq), 0) FROM workspace
-		WHERE base_timeline_id = ? AND dropped_at IS NULL AND id <> ?`
+	sqlStandsOn = `SELECT count(*) FROM workspace w WHERE w.timeline_id = ? AND w.dropped_at IS NULL AND w.id <> ?`
+	// The highest base is the first that the index gives: there may be any number of forks.
+	sqlBasedOn = `SELECT base_seq FROM workspace WHERE base_timeline_id = ? AND dropped_at IS NULL AND id <> ?
+		ORDER BY base_seq DESC LIMIT 1`
 	sqlBasedBelow = `WITH RECURSIVE below(id, cut) AS (
 			SELECT id, parent_seq FROM timeline WHERE parent_id = ? AND hidden = 0
-			UNION ALL SELECT t.id, b.cut FROM below b JOIN timeline t ON t.parent_id = b.id WHERE t.hidden = 0)
-		SELECT COALESCE(max(b.cut), 0) FROM below b JOIN workspace w ON w.base_timeline_id = b.id
-		WHERE w.dropped_at IS NULL AND w.id <> ?`
+			UNION ALL SELECT t.id, b.cut FROM below b CROSS JOIN timeline t WHERE t.parent_id = b.id AND t.hidden = 0)
+		SELECT COALESCE(max(b.cut), 0) FROM below b CROSS JOIN workspace w WHERE w.base_timeline_id = b.id
+		AND w.dropped_at IS NULL AND w.id <> ?`
 	sqlChangesIn = `SELECT count(*) FROM (
 		SELECT 1 FROM change WHERE timeline_id = ? AND seq > ? AND seq <= ? AND kind <> ? LIMIT ?) n`
 )

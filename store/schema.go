@@ -109,11 +109,13 @@ func createSchema(t Types) []string {
 	return out
 }
 
-// schema2 lets hidden segments hold copies of versions: an id is unique among the rows that are no copies.
+// schema2 lets hidden segments hold copies of versions: an id is unique among the rows that are no copies. And of ten thousand
+// forks the one that stands on a timeline is found at once.
 func schema2() []string {
 	return []string{
 		"DROP INDEX file_version_id",
 		"CREATE UNIQUE INDEX file_version_id ON file_version(version_id) WHERE origin_timeline_id = 0",
+		"CREATE INDEX workspace_timeline ON workspace(timeline_id) WHERE timeline_id IS NOT NULL",
 	}
 }
 

@@ -105,6 +105,10 @@ func workspaceLines(ctx context.Context, st *store.Store, dropped bool) ([]*work
 	if dropped {
 		list = gone
 	}
+	heads, err := st.Heads(ctx)
+	if err != nil {
+		return nil, err
+	}
 	lines := make([]*workspaceLine, len(list))
 	for i, ws := range list {
 		l := &workspaceLine{
@@ -115,11 +119,7 @@ func workspaceLines(ctx context.Context, st *store.Store, dropped bool) ([]*work
 			l.Dropped = ui.Stamp(ws.DroppedAt)
 		}
 		if ws.Timeline != 0 {
-			tl, err := st.Timeline(ctx, ws.Timeline)
-			if err != nil {
-				return nil, err
-			}
-			l.Seq = int64(tl.Head)
+			l.Seq = int64(heads[ws.Timeline])
 		}
 		switch {
 		case l.Parent == "":

@@ -34,6 +34,7 @@ func TestSchema1(t *testing.T) {
 	for _, name := range newer {
 		pragma(t, db, "DROP TABLE "+name)
 	}
+	pragma(t, db, "DROP INDEX workspace_timeline")
 	pragma(t, db, "PRAGMA user_version = 1")
 	if st, err := store.Open(ctx, dir, sqlite.Driver(), store.Options{ReadOnly: true}); err == nil || !strings.Contains(err.Error(), "for writing") {
 		t.Errorf("read an old store: %v, %v; want an error that says what to do", st, err)
