@@ -33,6 +33,8 @@ type room struct {
 	last    atomic.Int64 // ns; last request
 	asked   atomic.Int64 // ns; last time that the kernel was asked to forget
 
+	isOpen atomic.Bool // tree is not nil; written under mu
+
 	mu   sync.RWMutex // held while the tree is opened; used is counted up before it is taken
 	tree *rawFS       // guarded by mu; nil while closed
 	ctl  *rawControl  // guarded by mu
@@ -72,11 +74,8 @@ func (rm *room) rootAttr(cancel <-chan struct{}, in *gofuse.GetAttrIn, out *gofu
 
 func (rm *room) touch() { rm.last.Store(time.Now().UnixNano()) }
 
-func (rm *room) isClosed() bool {
-	rm.mu.RLock()
-	defer rm.mu.RUnlock()
-	return rm.tree == nil
-}
+// isClosed never waits: it is asked under views.mu. While the tree is opened it is closed, and used.
+func (rm *room) isClosed() bool { return !rm.isOpen.Load() }
 
 // open returns the tree, opening it if it is not. yield is called before anything that waits.
 func (rm *room) open(cancel <-chan struct{}, yield func()) (*rawFS, *rawControl, error) {
@@ -113,6 +112,7 @@ func (rm *room) open(cancel <-chan struct{}, yield func()) (*rawFS, *rawControl,
 	}
 	r.origin = t.FS.Observe(&observer{rm.v.mount, store.Ino(rm.base()), rm.in.Path, t.FS})
 	rm.tree, rm.ctl = r, r.control
+	rm.isOpen.Store(true)
 	rm.shut = func() {
 		if r.control != nil {
 			r.control.OnUnmount()
@@ -152,6 +152,7 @@ func (rm *room) close() bool {
 	}
 	shut := rm.shut
 	rm.tree, rm.ctl, rm.shut = nil, nil, nil
+	rm.isOpen.Store(false)
 	rm.mu.Unlock()
 	shut()
 	// From now on nobody tells the kernel of changes: what it keeps of the root must not outlast that.
@@ -166,6 +167,7 @@ func (rm *room) end() {
 	if rm.tree != nil {
 		rm.shut()
 		rm.tree, rm.ctl, rm.shut = nil, nil, nil
+		rm.isOpen.Store(false)
 	}
 }
 

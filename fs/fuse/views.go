@@ -3,6 +3,7 @@ package fuse
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
@@ -30,8 +31,10 @@ type views struct {
 	byKey   map[any]*room    // guarded by mu
 	numbers map[any]uint64   // guarded by mu; a tree that is entered again has the view that it had
 	next    uint64           // guarded by mu; view to give next
-	sweeps  bool             // guarded by mu; somebody looks after the rooms
 	closed  bool             // guarded by mu
+
+	sweeps  atomic.Bool    // somebody looks after the rooms; written under mu
+	sweeper sync.WaitGroup // whoever does
 }
 
 const (
@@ -86,10 +89,6 @@ func (v *views) roomOf(in *fs.Entrance) *room {
 		rm = &room{v: v, n: v.number(in.Key), in: in}
 		rm.touch()
 		v.rooms[rm.n], v.byKey[in.Key] = rm, rm
-		if !v.sweeps && !v.closed {
-			v.sweeps = true
-			go v.sweep()
-		}
 	}
 	rm.refs.Add(1)
 	return rm
@@ -149,6 +148,9 @@ func (v *views) at(cancel <-chan struct{}, h *gofuse.InHeader) (gofuse.RawFileSy
 	}
 	rm.touch()
 	tree, ctl, err := rm.open(cancel, func() { v.mount.transport.yield(h) })
+	if !v.sweeps.Load() {
+		v.wake()
+	}
 	switch {
 	case err != nil:
 		rm.leave()
@@ -162,8 +164,20 @@ func (v *views) at(cancel <-chan struct{}, h *gofuse.InHeader) (gofuse.RawFileSy
 	return nil, nil, estale
 }
 
-// sweep closes trees that nobody is in, until there are none.
+// wake starts looking after the rooms: one is open, or the kernel has forgotten one.
+func (v *views) wake() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.closed && !v.sweeps.Swap(true) {
+		v.sweeper.Add(1)
+		go v.sweep()
+	}
+}
+
+// sweep closes trees that nobody is in and forgets rooms that the kernel has forgotten, until no tree is open: a mount
+// that nobody uses costs no time.
 func (v *views) sweep() {
+	defer v.sweeper.Done()
 	tick := time.NewTicker(v.opts.sweepEvery)
 	defer tick.Stop()
 	for {
@@ -176,16 +190,19 @@ func (v *views) sweep() {
 			rm.tidy(time.Now())
 		}
 		v.mu.Lock()
+		open := 0
 		for n, rm := range v.rooms {
-			if rm.refs.Load() <= 0 && rm.used.Load() == 0 && rm.isClosed() {
+			switch {
+			case !rm.isClosed() || rm.used.Load() != 0:
+				open++
+			case rm.refs.Load() <= 0:
 				delete(v.rooms, n)
 				delete(v.byKey, rm.in.Key)
 			}
 		}
-		over := len(v.rooms) == 0
-		v.sweeps = !over
+		v.sweeps.Store(open > 0)
 		v.mu.Unlock()
-		if over {
+		if open == 0 {
 			return
 		}
 	}
@@ -208,6 +225,7 @@ func (v *views) OnUnmount() {
 	v.mu.Lock()
 	v.closed = true
 	v.mu.Unlock()
+	v.sweeper.Wait()
 	for _, rm := range v.all() {
 		rm.end()
 	}

@@ -84,7 +84,9 @@ func (v *views) Forget(id, n uint64) {
 	switch {
 	case id>>viewShift&1 != 0:
 	case id&(viewSize-1) == uint64(store.RootIno):
-		rm.refs.Add(-int64(n))
+		if rm.refs.Add(-int64(n)) <= 0 && !v.sweeps.Load() {
+			v.wake()
+		}
 		return
 	default:
 		rm.mu.RLock()
