@@ -31,6 +31,11 @@ func (ch *change) version(n *node) *store.Version {
 	if i := ch.find(n); i >= 0 {
 		return &ch.op.Versions[i]
 	}
+	return ch.addVersion(n)
+}
+
+// addVersion is version for a node that has no row yet.
+func (ch *change) addVersion(n *node) *store.Version {
 	v := n.v
 	v.Parent, v.ID, v.Replaced, v.Merge = n.v.ID, 0, n.replaced, 0
 	if n.file != nil && n.isReg() {
@@ -40,6 +45,14 @@ func (ch *change) version(n *node) *store.Version {
 	ch.nodes = append(ch.nodes, n)
 	ch.op.Versions = append(ch.op.Versions, v)
 	return &ch.op.Versions[len(ch.op.Versions)-1]
+}
+
+// reserve makes room for an op of about that many rows.
+func (ch *change) reserve(versions, names int) {
+	ch.nodes = make([]*node, 0, versions)
+	ch.op.Versions = make([]store.Version, 0, versions)
+	ch.op.Names = make([]store.Name, 0, names)
+	ch.op.Items = make([]store.Item, 0, names)
 }
 
 // find is the place of n among the op's versions, -1 if it has none.

@@ -13,9 +13,9 @@ import (
 // directory that would go with entries in it, ELOOP for one that would be inside itself.
 func (h *Held) Edit(ctx context.Context, e *Edit) (store.Seq, error) {
 	f := h.f
-	ed := &editor{f: f, e: e, t: newTeller(f), made: map[store.Ino]*node{}, want: map[store.Ino]*store.Version{}, net: map[*node]int{}, free: map[*node]bool{}}
+	ed := &editor{f: f, e: e, t: newTeller(f), at: make(map[store.Ino]*subject, len(e.Versions)+len(e.Names)/8)}
 	for i := range e.Versions {
-		ed.want[e.Versions[i].Ino] = &e.Versions[i]
+		ed.at[e.Versions[i].Ino] = &subject{want: &e.Versions[i]}
 	}
 	f.mu.Lock()
 	f.loads++ // nothing is dropped from memory until the end
@@ -26,8 +26,10 @@ func (h *Held) Edit(ctx context.Context, e *Edit) (store.Seq, error) {
 	var slot store.Slot
 	if err == nil && len(ed.ch.op.Versions) > 0 {
 		if slot, err = ed.ch.commit(); err == nil {
-			for n := range ed.net {
-				f.dropOrphan(n)
+			for _, s := range ed.at {
+				if s.net < 0 {
+					f.dropOrphan(s.n)
+				}
 			}
 			h.moved = append(h.moved, ed.t.ev())
 		}
@@ -55,93 +57,121 @@ type editor struct {
 	e    *Edit
 	ch   *change
 	t    *teller
-	made map[store.Ino]*node          // inodes that get a name again, while memory has another node for them or none
-	want map[store.Ino]*store.Version // of e.Versions
-	net  map[*node]int                // names gained less names lost
-	lost map[*node][]*store.Name      // old names of inodes, not yet matched with new ones
-	free map[*node]bool               // has had no name
-	also map[store.Ino][]store.Name   // the names of files that a kernel may have
+	at   map[store.Ino]*subject     // everything that the edit names, and what has names that it changes
+	also map[store.Ino][]store.Name // the names of files that a kernel may have
+}
+
+// subject is one inode in an edit.
+type subject struct {
+	n     *node
+	want  *store.Version // nil: only its names change
+	row   int            // its place in the op's versions and one; 0: it has none
+	net   int            // names gained less names lost
+	free  bool           // it had no name
+	named bool           // and has got one
+	lost  []int          // changed names that it had
+	left  int            // of a directory: entries gained less entries lost
+	up    *subject       // of a directory that gets a name: where
+}
+
+// subject is the one of an inode; its node may not be known yet.
+func (ed *editor) subject(ino store.Ino) *subject {
+	s := ed.at[ino]
+	if s == nil {
+		s = &subject{}
+		ed.at[ino] = s
+	}
+	return s
 }
 
 // load brings everything that the edit touches to memory. FS.mu is held, and released meanwhile.
 func (ed *editor) load(ctx context.Context) error {
 	f := ed.f
-	var unknown []store.Ino
-	asked := map[store.Ino]bool{}
-	ask := func(ino store.Ino) {
-		if ino != 0 && f.nodes[ino] == nil && !asked[ino] {
-			asked[ino] = true
-			unknown = append(unknown, ino)
+	for i := range ed.e.Names {
+		nm := &ed.e.Names[i]
+		ed.subject(nm.Parent)
+		if nm.Ino != 0 {
+			ed.subject(nm.Ino)
 		}
 	}
-	for i := range ed.e.Names {
-		ask(ed.e.Names[i].Ino)
-		ask(ed.e.Names[i].Parent)
-	}
-	for i := range ed.e.Versions {
-		ask(ed.e.Versions[i].Ino)
+	var unknown, known []store.Ino
+	for ino, s := range ed.at {
+		n := f.nodes[ino]
+		switch {
+		case n == nil && s.want != nil && s.want.ID != 0 && s.want.Nlink == 0:
+			ed.make(s, newNode(*s.want)) // whoever made the edit knows that it has no name
+		case n == nil:
+			unknown = append(unknown, ino)
+		case s.want != nil && !n.isDir() && !n.gone && n.referenced():
+			known = append(known, ino)
+		}
 	}
 	view := f.view
 	f.mu.Unlock()
 	versions, err := view.Versions(ctx, unknown)
+	if err == nil {
+		ed.also, err = view.NamesOfAll(ctx, known)
+	}
 	f.mu.Lock()
 	if err != nil {
 		return err
 	}
 	for i, v := range versions {
+		s := ed.at[unknown[i]]
 		switch {
-		case v == nil && ed.want[unknown[i]] == nil:
+		case v == nil && s.want == nil:
 			return fmt.Errorf("inode %d has never been in this workspace: %w", unknown[i], syscall.EINVAL)
 		case v == nil: // of a timeline that the workspace has left
-			ed.make(newNode(*ed.want[unknown[i]]))
+			ed.make(s, newNode(*s.want))
 		case f.nodes[v.Ino] == nil:
 			n := newNode(*v)
 			n.gone = v.Nlink == 0
 			f.adopt(n)
 		}
 	}
-	var known []store.Ino
-	for i := range ed.e.Versions {
-		if n := f.nodes[ed.e.Versions[i].Ino]; n != nil && !n.isDir() && !n.gone && n.referenced() {
-			known = append(known, n.ino)
-		}
-	}
-	f.mu.Unlock()
-	ed.also, err = view.NamesOfAll(ctx, known)
-	f.mu.Lock()
-	if err != nil {
-		return err
-	}
 	for i := range ed.e.Names {
-		nm := &ed.e.Names[i]
-		p := f.nodes[nm.Parent]
-		if p == nil || p.gone {
-			continue // it has to be made by this very edit
-		}
-		if p, err = f.directory(nil, p.id); err != nil {
+		if err := ed.loadName(&ed.e.Names[i]); err != nil {
 			return err
 		}
-		old := p.dir.byName[nm.Name]
-		if old == nil || old.ino == nm.Ino {
-			continue
-		}
-		n, err := f.inode(nil, old.ino)
-		if err == nil && n.isDir() {
-			_, err = f.directory(nil, n.id)
-		}
-		if err != nil {
-			return err
+	}
+	for ino, s := range ed.at {
+		if s.n == nil {
+			s.n = f.nodes[ino]
 		}
 	}
 	return nil
 }
 
+// loadName brings the directory of a name to memory, and what the name leads to if it will lead elsewhere.
+func (ed *editor) loadName(nm *store.Name) error {
+	f := ed.f
+	p := f.nodes[nm.Parent]
+	if p == nil || p.gone {
+		return nil // it has to be made by this very edit
+	}
+	if p.dir == nil {
+		var err error
+		if p, err = f.directory(nil, p.id); err != nil {
+			return err
+		}
+	}
+	old := p.dir.byName[nm.Name]
+	if old == nil || old.ino == nm.Ino {
+		return nil
+	}
+	ed.subject(old.ino)
+	n, err := f.inode(nil, old.ino)
+	if err == nil && n.isDir() {
+		_, err = f.directory(nil, n.id)
+	}
+	return err
+}
+
 // build makes the op. FS.mu is held throughout.
 func (ed *editor) build() error {
-	f := ed.f
-	ed.ch = f.begin(nil, ed.e.Kind, ed.e.Who)
+	ed.ch = ed.f.begin(nil, ed.e.Kind, ed.e.Who)
 	ed.ch.tell, ed.ch.op.Undoes, ed.ch.op.Contents = ed.t, ed.e.Undoes, ed.e.Contents
-	ed.lost = map[*node][]*store.Name{}
+	ed.ch.reserve(len(ed.at), len(ed.e.Names))
 	for i := range ed.e.Names {
 		if err := ed.revive(ed.e.Names[i].Ino); err != nil {
 			return err
@@ -163,35 +193,40 @@ func (ed *editor) build() error {
 // revive makes the node of an inode that has no name and is about to get one: the one it had, unless a kernel or a
 // handle still has that.
 func (ed *editor) revive(ino store.Ino) error {
-	n := ed.f.nodes[ino]
-	if ino == 0 || ed.made[ino] != nil || !n.gone {
+	if ino == 0 {
 		return nil
 	}
-	w := ed.want[ino]
-	if w == nil {
+	s := ed.at[ino]
+	if s.free || !s.n.gone {
+		return nil
+	}
+	if s.want == nil {
 		return fmt.Errorf("inode %d would come back without a state: %w", ino, syscall.EINVAL)
 	}
+	n := s.n
 	if n.opens > 0 || n.lookups > 0 {
 		n = n.successor()
 	}
-	n.v.Mode = w.Mode
-	ed.make(n)
+	n.v.Mode = s.want.Mode
+	ed.make(s, n)
 	return nil
 }
 
 // make takes n for an inode without a name that is about to get one.
-func (ed *editor) make(n *node) {
+func (ed *editor) make(s *subject, n *node) {
 	n.v.Nlink = 0
 	n.dir, n.file, n.dirtySince = nil, nil, 0
 	if n.isDir() {
 		n.dir = newDir()
 	}
-	ed.made[n.ino], ed.free[n] = n, true
+	s.n, s.free = n, true
 }
 
-func (ed *editor) node(ino store.Ino) *node {
-	if n := ed.made[ino]; n != nil {
-		return n
+// version is the row that the op gives to a subject.
+func (ed *editor) version(s *subject) *store.Version {
+	if s.row == 0 {
+		ed.ch.addVersion(s.n)
+		s.row = len(ed.ch.op.Versions)
 	}
-	return ed.f.nodes[ino]
+	return &ed.ch.op.Versions[s.row-1]
 }

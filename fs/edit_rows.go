@@ -10,127 +10,120 @@ import (
 // rebound is a name that changes.
 type rebound struct {
 	to       *store.Name
-	p        *node
-	old, new *node // nil: nothing
+	p        *subject
+	old, new *subject    // nil: nothing
+	from     *store.Name // of a rename: the name that new had
+	left     bool        // old has gone to another name
 }
 
 // names finds which names change and puts them into the op.
 func (ed *editor) names() ([]rebound, error) {
-	var list []rebound
+	list := make([]rebound, 0, len(ed.e.Names))
 	for i := range ed.e.Names {
 		nm := &ed.e.Names[i]
-		r := rebound{to: nm, p: ed.node(nm.Parent)}
-		if r.p.gone && ed.made[nm.Parent] == nil || !r.p.isDir() {
+		r := rebound{to: nm, p: ed.at[nm.Parent]}
+		if p := r.p.n; p.gone && !r.p.free || !p.isDir() {
 			return nil, fmt.Errorf("the directory of %q is not there: %w", nm.Name, syscall.ENOENT)
 		}
-		if d := r.p.dir.byName[nm.Name]; d != nil {
+		var ref EntryRef
+		if d := r.p.n.dir.byName[nm.Name]; d != nil {
 			if d.ino == nm.Ino {
 				continue
 			}
-			r.old = ed.f.nodes[d.ino]
-			ed.net[r.old]--
-			ed.lost[r.old] = append(ed.lost[r.old], nm)
+			r.old = ed.at[d.ino]
+			r.old.net--
+			r.old.lost = append(r.old.lost, len(list))
+			r.p.left--
+			ref = EntryRef{ID: r.old.n.id, Ino: r.old.n.ino, Type: r.old.n.v.Type()}
 		}
+		to := store.Name{Parent: nm.Parent, Name: nm.Name, Ino: nm.Ino}
 		if nm.Ino != 0 {
-			r.new = ed.node(nm.Ino)
-			ed.net[r.new]++
+			r.new = ed.at[nm.Ino]
+			r.new.net++
+			r.p.left++
+			if to.Type = r.new.n.v.Type(); r.new.n.isDir() {
+				r.new.up = r.p
+			}
 		}
 		list = append(list, r)
-		ref := EntryRef{}
-		if r.old != nil {
-			ref = EntryRef{ID: r.old.id, Ino: r.old.ino, Type: r.old.v.Type()}
-		}
-		ed.t.entry(r.p, ref, &store.Name{Parent: nm.Parent, Name: nm.Name, Ino: nm.Ino, Type: typeOf(r.new)})
-		if r.new == nil {
-			ed.ch.unbind(r.p, nm.Name)
-		} else {
-			ed.ch.bind(r.p, nm.Name, r.new)
-		}
+		ed.t.entry(r.p.n, ref, &to)
+		ed.ch.op.Names = append(ed.ch.op.Names, to)
 	}
 	return list, nil
 }
 
-func typeOf(n *node) uint32 {
-	if n == nil {
-		return 0
-	}
-	return n.v.Type()
-}
-
 // checkTree refuses what would leave entries out of reach.
 func (ed *editor) checkTree(changed []rebound) error {
-	left := map[*node]int{}
-	up := map[*node]*node{} // new parents of directories
 	for i := range changed {
 		r := &changed[i]
-		if r.old != nil {
-			left[r.p]--
+		if r.p.free && r.p.net == 0 {
+			return fmt.Errorf("the directory of %q would have no name: %w", r.to.Name, syscall.ENOENT)
 		}
-		if r.new != nil {
-			left[r.p]++
-			if r.new.isDir() {
-				up[r.new] = r.p
-			}
+		if s := r.old; s != nil && s.n.isDir() && s.net < 0 && len(s.n.dir.byName)+s.left > 0 {
+			return fmt.Errorf("directory %q has entries that would go with it: %w", r.to.Name, syscall.ENOTEMPTY)
 		}
-	}
-	for i := range changed {
-		if p := changed[i].p; ed.free[p] && ed.net[p] == 0 {
-			return fmt.Errorf("the directory of %q would have no name: %w", changed[i].to.Name, syscall.ENOENT)
+		s := r.new
+		if s == nil || !s.n.isDir() {
+			continue
 		}
-		n := changed[i].old
-		if n != nil && n.isDir() && ed.net[n] < 0 && len(n.dir.byName)+left[n] > 0 {
-			return fmt.Errorf("directory %q has entries that would go with it: %w", changed[i].to.Name, syscall.ENOTEMPTY)
+		if s.net > 1 || s.net == 1 && !s.free {
+			return fmt.Errorf("directory %q would have two names: %w", r.to.Name, syscall.EINVAL)
 		}
-		if n := changed[i].new; n != nil && n.isDir() {
-			if ed.net[n] > 1 || ed.net[n] == 1 && !ed.free[n] {
-				return fmt.Errorf("directory %q would have two names: %w", changed[i].to.Name, syscall.EINVAL)
-			}
-		}
-	}
-	for d := range up {
-		steps := 0
-		for at := d; at.ino != store.RootIno; steps++ {
-			p := up[at]
-			if p == nil {
-				p = ed.f.nodes[at.parent]
-			}
-			if p == nil || steps > 1<<16 || p == d {
-				return fmt.Errorf("directory %q would be inside itself: %w", d.name, syscall.ELOOP)
-			}
-			at = p
+		if !ed.reaches(s) {
+			return fmt.Errorf("directory %q would be inside itself: %w", r.to.Name, syscall.ELOOP)
 		}
 	}
 	return nil
+}
+
+// reaches reports whether the parents of a directory lead to the root.
+func (ed *editor) reaches(d *subject) bool {
+	at := d.n
+	for range 1 << 16 {
+		if at.ino == store.RootIno {
+			return true
+		}
+		s := ed.at[at.ino]
+		switch {
+		case s != nil && s.up != nil:
+			at = s.up.n
+		default:
+			at = ed.f.nodes[at.parent]
+		}
+		if at == nil || at == d.n {
+			return false
+		}
+	}
+	return false
 }
 
 // links sets link counts, and the times of directories whose entries change.
 func (ed *editor) links(changed []rebound) {
 	for i := range changed {
 		r := &changed[i]
-		up := ed.ch.touch(r.p)
-		if r.old != nil && r.old.isDir() {
+		up := ed.version(r.p)
+		up.Mtime, up.Ctime = ed.ch.now, ed.ch.now
+		if r.old != nil && r.old.n.isDir() {
 			up.Nlink--
 		}
-		if r.new != nil && r.new.isDir() {
+		if r.new != nil && r.new.n.isDir() {
 			up.Nlink++
 		}
 	}
-	done := map[*node]bool{}
 	for i := range changed {
-		for _, n := range []*node{changed[i].old, changed[i].new} {
-			if n == nil || done[n] {
+		for _, s := range []*subject{changed[i].old, changed[i].new} {
+			if s == nil {
 				continue
 			}
-			done[n] = true
-			v := ed.ch.version(n)
+			v := ed.version(s)
 			v.Ctime = ed.ch.now
 			switch {
-			case n.isDir() && ed.net[n] < 0:
+			case s.n.isDir() && s.net < 0:
 				v.Nlink = 0
-			case n.isDir() && ed.free[n]:
+			case s.n.isDir() && s.free:
 				v.Nlink += 2 // it counts its subdirectories already
-			case !n.isDir():
-				v.Nlink = uint32(int(v.Nlink) + ed.net[n])
+			case !s.n.isDir(): // once for each of its names
+				v.Nlink = uint32(int(s.n.v.Nlink) + s.net)
 			}
 		}
 	}
@@ -140,17 +133,20 @@ func (ed *editor) links(changed []rebound) {
 func (ed *editor) attributes() {
 	for i := range ed.e.Versions {
 		w := &ed.e.Versions[i]
-		n := ed.node(w.Ino)
-		if n.gone && ed.made[w.Ino] == nil || ed.free[n] && ed.net[n] == 0 {
+		s := ed.at[w.Ino]
+		if s.n.gone && !s.free || s.free && s.net == 0 {
 			continue // it has no name, and gets none
 		}
-		same := sameState(&n.v, w) && (w.Mtime == 0 || w.Mtime == n.v.Mtime)
-		if same && ed.ch.find(n) < 0 {
+		same := sameState(&s.n.v, w) && (w.Mtime == 0 || w.Mtime == s.n.v.Mtime)
+		if same && s.row == 0 {
 			continue
 		}
-		v := ed.ch.version(n)
-		if !n.isDir() && !same {
-			ed.noteNames(n, w)
+		v := ed.version(s)
+		if !s.free {
+			if !same {
+				ed.t.changed(s.n, w, ed.also[w.Ino])
+			}
+			ed.t.inode(s.n)
 		}
 		v.Mode, v.UID, v.GID, v.Xattrs = w.Mode, w.UID, w.GID, w.Xattrs
 		v.Content, v.Size, v.Holes, v.Target, v.Rdev = w.Content, w.Size, w.Holes, w.Target, w.Rdev
@@ -164,73 +160,61 @@ func (ed *editor) attributes() {
 		if w.Merge != 0 {
 			v.Merge = w.Merge
 		}
-		if !ed.free[n] {
-			ed.t.inode(n)
-		}
-	}
-}
-
-// noteNames tells of a file that changes under the names it has.
-func (ed *editor) noteNames(n *node, w *store.Version) {
-	if !ed.free[n] {
-		ed.t.changed(n, w, ed.also[n.ino])
 	}
 }
 
 // items says what happened, name by name in the order of the edit, then what only changed.
 func (ed *editor) items(changed []rebound) {
-	came := map[*store.Name]store.DirName{} // wanted name -> where a renamed inode comes from
-	left := map[*store.Name]bool{}          // names whose holder went to one of those
+	for i := range changed {
+		if r := &changed[i]; r.new != nil && len(r.new.lost) > 0 {
+			from := &changed[r.new.lost[0]]
+			r.new.lost = r.new.lost[1:]
+			r.from, from.left = from.to, true
+		}
+	}
 	for i := range changed {
 		r := &changed[i]
-		if r.new == nil || len(ed.lost[r.new]) == 0 {
+		switch {
+		case r.from != nil:
+			it := ed.ch.item(store.OpRename, r.new.n, r.p.n, r.to.Name)
+			it.FromParent, it.FromName = r.from.Parent, r.from.Name
+		case r.new != nil:
+			ed.ch.item(r.new.birth(), r.new.n, r.p.n, r.to.Name)
+		}
+		if r.old == nil {
 			continue
 		}
-		from := ed.lost[r.new][0]
-		ed.lost[r.new] = ed.lost[r.new][1:]
-		came[r.to], left[from] = store.DirName{Parent: from.Parent, Name: from.Name}, true
-	}
-	named := map[*node]bool{}
-	for i := range changed {
-		r := &changed[i]
-		if from, ok := came[r.to]; ok {
-			it := ed.ch.item(store.OpRename, r.new, r.p, r.to.Name)
-			it.FromParent, it.FromName = from.Parent, from.Name
-		} else if r.new != nil {
-			ed.ch.item(ed.birth(r.new, named), r.new, r.p, r.to.Name)
+		if !r.left {
+			ed.ch.item(dropKind(r.old.n), r.old.n, r.p.n, r.to.Name)
 		}
-		if r.old != nil && !left[r.to] {
-			ed.ch.item(dropKind(r.old), r.old, r.p, r.to.Name)
-		}
-		if r.old != nil && r.new != nil && r.old.isReg() && r.new.isReg() {
-			if v := ed.ch.version(r.new); v.Replaced == 0 {
-				v.Replaced = r.old.v.ID
+		if r.new != nil && r.old.n.isReg() && r.new.n.isReg() {
+			if v := ed.version(r.new); v.Replaced == 0 {
+				v.Replaced = r.old.n.v.ID
 			}
 		}
 	}
 	for i := range ed.e.Versions {
-		n := ed.node(ed.e.Versions[i].Ino)
-		at := ed.ch.find(n)
-		if at < 0 || ed.free[n] {
+		s := ed.at[ed.e.Versions[i].Ino]
+		if s.row == 0 || s.free {
 			continue
 		}
-		v := &ed.ch.op.Versions[at]
+		v, was := &ed.ch.op.Versions[s.row-1], &s.n.v
 		switch {
-		case v.Content != n.v.Content || v.Target != n.v.Target:
-			ed.ch.item(store.OpWrite, n, nil, "")
-		case !sameState(v, &n.v) || v.Mtime != n.v.Mtime && !n.isDir():
-			ed.ch.item(store.OpSetattr, n, nil, "")
+		case v.Content != was.Content || v.Target != was.Target:
+			ed.ch.item(store.OpWrite, s.n, nil, "")
+		case !sameState(v, was) || v.Mtime != was.Mtime && !s.n.isDir():
+			ed.ch.item(store.OpSetattr, s.n, nil, "")
 		}
 	}
 }
 
 // birth is how a name came to be: with its inode, or as one more.
-func (ed *editor) birth(n *node, named map[*node]bool) store.OpKind {
-	if !ed.free[n] || named[n] {
+func (s *subject) birth() store.OpKind {
+	if !s.free || s.named {
 		return store.OpLink
 	}
-	named[n] = true
-	switch n.v.Type() {
+	s.named = true
+	switch s.n.v.Type() {
 	case syscall.S_IFDIR:
 		return store.OpMkdir
 	case syscall.S_IFLNK:

@@ -26,7 +26,8 @@ type Edit struct {
 	Names []store.Name
 	// Versions are wanted end states of inodes: of each, mode, owner, xattrs, content, size, holes, target, rdev and mtime
 	// count (0: now), and Replaced and Merge if they are not 0. Link counts are worked out. An inode that has no name and
-	// gets one must be among them.
+	// gets one must be among them. If its ID is not 0 and its Nlink is 0, it is taken for granted that it has no name now and
+	// that this is its last version; the maker of the edit may know that where asking again would cost.
 	Versions []store.Version
 	// Contents are the bytes of contents that the store does not have.
 	Contents []blob.Staged

@@ -45,7 +45,10 @@ func (f *FS) ref(nm *store.Name) EntryRef {
 // entry notes a name that is about to lead from old to what to says, if a kernel may have its directory p. FS.mu is held.
 func (t *teller) entry(p *node, old EntryRef, to *store.Name) {
 	key := store.DirName{Parent: to.Parent, Name: to.Name}
-	if _, ok := t.keys[key]; ok || p == nil || p.gone || !p.referenced() {
+	if p == nil || p.gone || !p.referenced() {
+		return
+	}
+	if _, ok := t.keys[key]; ok {
 		return
 	}
 	e := EntryChange{Parent: p.id, Name: to.Name, Old: old}

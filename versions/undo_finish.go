@@ -185,6 +185,7 @@ func (p *planner) inodes(ctx context.Context, got map[store.Ino][]store.DirName,
 		changed[ino] = differs && !dead
 		p.time(&v, f, dead, other, got[ino])
 		p.replaces(&v, dead, got[ino])
+		v.ID, v.Nlink = now.ID, now.Nlink // what fs.Edit need not ask for
 		p.plan.Versions = append(p.plan.Versions, v)
 	}
 	return changed, nil
