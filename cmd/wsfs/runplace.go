@@ -68,7 +68,8 @@ func (a *app) runPlace(ctx context.Context, o *runOptions, named bool) (*runPlac
 		return nil, err
 	}
 	err = a.withDaemon(ctx, w.store, func(c *daemon.Client) (err error) {
-		p.RunReply, err = c.Run(ctx, daemon.RunRequest{Workspace: base, Fork: o.fork, Session: o.session, Named: named})
+		p.RunReply, err = c.Run(ctx, daemon.RunRequest{Workspace: base, Fork: o.fork, Session: o.session,
+			Named: named && (a.workspaceFlag == "" || o.fork != nil)}) // who names a workspace means it
 		return err
 	})
 	if err != nil {

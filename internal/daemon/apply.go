@@ -74,8 +74,7 @@ func (d *Daemon) apply(ctx context.Context, req ApplyRequest) (ApplyReply, error
 	if err := d.checkApply(ws, dir); err != nil {
 		return ApplyReply{}, err
 	}
-	d.host.Lock()
-	defer d.host.Unlock()
+	defer d.hosts.lock(dir)()
 	p := &applying{d: d, ws: ws, dir: dir, req: &req, out: ApplyReply{Workspace: ws.Name, Dir: Path(dir), Paths: []AppliedPath{}}}
 	if p.tree, err = hosttree.OpenTree(dir); err != nil {
 		return ApplyReply{}, fmt.Errorf("apply: %w", err)

@@ -50,7 +50,7 @@ type Daemon struct {
 	// How long trees of a mount beside what was mounted stay open although nobody looks at them.
 	pastIdle, liveIdle time.Duration
 	runs               runs
-	host               sync.Mutex // held while what a host directory holds is compared with a workspace; outermost
+	hosts              hosts
 
 	stopOnce sync.Once
 	stop     chan struct{} // closed when the daemon should end

@@ -38,7 +38,9 @@ func (d *Daemon) dropIdle(ctx context.Context, req DropRequest) (DropReply, erro
 	if s.gone {
 		return DropReply{}, Fail(ExitFailed, "drop %q: another command has just dropped it: %w", ws.Name, syscall.ENOENT)
 	}
-	if point := d.mountOf(ws.Name); point != "" {
+	if point := d.mountOf(ws.Name); point != "" && d.o.RuntimeDir != "" && within(point, d.o.RuntimeDir) {
+		return DropReply{}, Fail(ExitFailed, "drop %q: a program that `wsfs run` started works in it; end that first: %w", ws.Name, syscall.EBUSY)
+	} else if point != "" {
 		return DropReply{}, Fail(ExitFailed, "drop %q: it is mounted on %s; `wsfs umount %s` first: %w", ws.Name, point, point, syscall.EBUSY)
 	}
 	if s.live != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"path/filepath"
+	"sync"
 	"syscall"
 
 	"wsfs/blob"
@@ -26,6 +27,28 @@ type hostNote struct {
 	Session   int64    `json:"session,omitempty"`
 	Command   int64    `json:"command,omitempty"`
 	UID       *uint32  `json:"uid,omitempty"`
+}
+
+// hosts has a lock for each host directory, held while what it holds is compared with a workspace; outermost.
+type hosts struct {
+	mu  sync.Mutex
+	dir map[string]*sync.Mutex // guarded by mu
+}
+
+// lock returns what unlocks the directory.
+func (h *hosts) lock(dir string) func() {
+	h.mu.Lock()
+	if h.dir == nil {
+		h.dir = map[string]*sync.Mutex{}
+	}
+	m := h.dir[dir]
+	if m == nil {
+		m = &sync.Mutex{}
+		h.dir[dir] = m
+	}
+	h.mu.Unlock()
+	m.Lock()
+	return m.Unlock
 }
 
 // indexFile is where the index of a workspace and a directory lies.

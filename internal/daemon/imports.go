@@ -109,8 +109,7 @@ func (d *Daemon) runImport(ctx context.Context, req ImportRequest, progress func
 	idx, each := indexOf(start.UnixNano())
 	if origin {
 		o.Each = each
-		d.host.Lock()
-		defer d.host.Unlock()
+		defer d.hosts.lock(dir)()
 	}
 	who := d.caller(ctx, s)
 	res, err := f.ImportWith(ctx, dir, who, o, progress)

@@ -25,6 +25,9 @@ func (d *Status) Print(o *ui.Out, t *ui.Table) {
 		if m.ReadOnly {
 			text += ", read-only"
 		}
+		if m.Run {
+			text += ", for `wsfs run`"
+		}
 		if m.Temporary {
 			text += ", dropped when it is unmounted"
 		}

@@ -55,8 +55,7 @@ func (d *Daemon) takeIn(ctx context.Context, req TakeRequest, progress func(fs.P
 	if !isOrigin(ws, dir) {
 		return nil, Fail(ExitUsage, "take in %s: workspace %q did not come from there: %w", dir, ws.Name, syscall.EINVAL)
 	}
-	d.host.Lock() // two runs that begin together take in the same
-	defer d.host.Unlock()
+	defer d.hosts.lock(dir)() // two runs that begin together take in the same
 	t := &taking{d: d, ws: ws, dir: dir, out: &ImportReply{Workspace: ws.Name}, only: map[string]bool{}, began: time.Now().UnixNano()}
 	if t.idx, err = hosttree.LoadOrNew(d.indexFile(ws, dir)); err != nil {
 		return nil, err
