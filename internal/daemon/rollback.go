@@ -24,10 +24,6 @@ type RollbackRequest struct {
 // RollbackReply says what a rollback did, or would do.
 type RollbackReply = UndoReply
 
-func (d *Daemon) rollback(ctx context.Context, req RollbackRequest) (RollbackReply, error) {
-	return d.rollbackSaying(ctx, req, func(UndoReply) {})
-}
-
 func (d *Daemon) rollbackSaying(ctx context.Context, req RollbackRequest, say func(UndoReply)) (RollbackReply, error) {
 	rev, err := versions.ParseHere(req.Revision, time.UTC)
 	if err != nil {

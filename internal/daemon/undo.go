@@ -102,10 +102,6 @@ type undoing struct {
 	at   *UndoPlace
 }
 
-func (d *Daemon) undo(ctx context.Context, req UndoRequest) (UndoReply, error) {
-	return d.undoSaying(ctx, req, func(UndoReply) {})
-}
-
 func (d *Daemon) undoSaying(ctx context.Context, req UndoRequest, say func(UndoReply)) (UndoReply, error) {
 	s, f, release, err := d.acquireWritable(ctx, "undo", req.Workspace)
 	if err != nil {
@@ -177,10 +173,6 @@ func (d *Daemon) undoSessions(ctx context.Context, sel *versions.UndoSelect, req
 		sel.After = at.Seq
 	}
 	return nil
-}
-
-func (d *Daemon) redo(ctx context.Context, req RedoRequest) (UndoReply, error) {
-	return d.redoSaying(ctx, req, func(UndoReply) {})
 }
 
 func (d *Daemon) redoSaying(ctx context.Context, req RedoRequest, say func(UndoReply)) (UndoReply, error) {
