@@ -32,6 +32,7 @@ type echoRun struct {
 	*echoPlan
 	base uint64 // of node ids: the view
 	fs   *fs.FS
+	seen uint64 // guarded by mu; the node whose attributes the helper asked for last
 }
 
 func newEchoFS(raw gofuse.RawFileSystem) *echoFS { return &echoFS{RawFileSystem: raw} }
@@ -50,6 +51,14 @@ func (e *echoFS) SyncFS(ctx context.Context) gofuse.Status {
 		return s.SyncFS(ctx)
 	}
 	return gofuse.ENOSYS
+}
+
+// id is what the kernel calls a node of the workspace; 0 is nothing.
+func (r *echoRun) id(id store.Ino) uint64 {
+	if id == 0 {
+		return 0
+	}
+	return r.base | nodeID(id)
 }
 
 // slot is the name that a request is about, nil if the plan has none. The caller holds mu.
@@ -86,7 +95,7 @@ func (e *echoFS) Lookup(cancel <-chan struct{}, h *gofuse.InHeader, name string,
 	if err != nil {
 		return status(err)
 	}
-	out.NodeId, out.Generation = r.base|nodeID(s.cur.ID), a.Generation
+	out.NodeId, out.Generation = r.id(s.cur.ID), a.Generation
 	fillAttr(&out.Attr, &a, r.base)
 	if e.referred != nil {
 		e.referred(out.NodeId)
@@ -207,7 +216,10 @@ func (e *echoFS) SetAttr(cancel <-chan struct{}, in *gofuse.SetAttrIn, out *gofu
 
 // GetAttr of a helper never is about a handle that there is.
 func (e *echoFS) GetAttr(cancel <-chan struct{}, in *gofuse.GetAttrIn, out *gofuse.AttrOut) gofuse.Status {
-	if e.helper(&in.InHeader) != nil {
+	if r := e.helper(&in.InHeader); r != nil {
+		r.mu.Lock()
+		r.seen = in.NodeId
+		r.mu.Unlock()
 		return e.RawFileSystem.GetAttr(cancel, &gofuse.GetAttrIn{InHeader: in.InHeader}, out)
 	}
 	return e.RawFileSystem.GetAttr(cancel, in, out)
@@ -228,7 +240,7 @@ func (e *echoFS) Rmdir(cancel <-chan struct{}, h *gofuse.InHeader, name string) 
 }
 
 // depart answers the removal of a name that does not lead to this any more. If somebody has made the name anew, the
-// kernel has that in its place by now, and must keep it.
+// kernel has that in its place by now, and must keep it: above all a directory, which would be dead in that kernel for good.
 func (e *echoFS) depart(r *echoRun, cancel <-chan struct{}, h *gofuse.InHeader, name string, dir bool) gofuse.Status {
 	if strings.HasPrefix(name, echoProbe) {
 		return gofuse.Status(echoKnown)
@@ -239,7 +251,7 @@ func (e *echoFS) depart(r *echoRun, cancel <-chan struct{}, h *gofuse.InHeader, 
 	switch {
 	case s == nil || s.cur.ID == 0 || s.cur.ID != s.old.ID || s.old.ID == s.new.ID || (s.old.Type == syscall.S_IFDIR) != dir:
 		return gofuse.EROFS
-	case s.new.ID == 0 && !e.here(cancel, *h, h.NodeId, name, 0):
+	case s.new.ID == 0 && !e.here(cancel, *h, h.NodeId, name, 0), dir && r.seen != r.id(s.old.ID):
 		return gofuse.ENOENT // makes the kernel look again
 	}
 	s.cur = fs.EntryRef{}
@@ -260,7 +272,8 @@ func (e *echoFS) Rename(cancel <-chan struct{}, in *gofuse.RenameIn, from, to st
 		return gofuse.EROFS
 	case b.new.ID != a.cur.ID:
 		return gofuse.EROFS
-	case !e.here(cancel, in.InHeader, in.Newdir, to, r.base|nodeID(b.new.ID)):
+	case !e.here(cancel, in.InHeader, in.Newdir, to, r.id(b.new.ID)),
+		!e.here(cancel, in.InHeader, in.NodeId, from, r.id(a.new.ID)):
 		return gofuse.Status(syscall.ESTALE) // somebody was faster
 	}
 	a.cur, b.cur = b.cur, a.cur

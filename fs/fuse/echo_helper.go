@@ -245,6 +245,9 @@ func (h *echoHelper) do(op *echoOp) error {
 	case echoUnlink:
 		return unix.Unlinkat(dir, op.name, 0)
 	case echoRmdir:
+		if err := ask(dir, op.name); err != nil {
+			return err
+		}
 		return unix.Unlinkat(dir, op.name, unix.AT_REMOVEDIR)
 	case echoRename, echoExchange:
 		return h.rename(dir, op)
@@ -264,6 +267,17 @@ func (h *echoHelper) rename(dir int, op *echoOp) error {
 		flags = unix.RENAME_EXCHANGE
 	}
 	return unix.Renameat2(dir, op.name, to, op.to, flags)
+}
+
+// ask makes the kernel ask for the attributes of a directory. So the server learns which one the kernel has there.
+func ask(dir int, name string) error {
+	fd, err := openBelow(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	if err != nil {
+		return err
+	}
+	var st unix.Statx_t
+	_ = unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_FORCE_SYNC, unix.STATX_BASIC_STATS, &st) // an error is an answer too
+	return unix.Close(fd)                                                                            // before it is removed, or watchers of it would hear of that later
 }
 
 // touchSize truncates a file to the size that it has.
