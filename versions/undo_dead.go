@@ -24,6 +24,9 @@ type undoing struct {
 	from, to store.Seq
 	partial  bool
 	by       moment
+	at       int64 // when; ns since the epoch
+	command  store.CommandID
+	session  store.SessionID
 }
 
 func (l *life) undoings(ctx context.Context) (*undoings, error) {
@@ -32,7 +35,7 @@ func (l *life) undoings(ctx context.Context) (*undoings, error) {
 		p := l.pieces[i]
 		if p.move != nil {
 			if p.undoes != nil && u.move(p.move.N) == nil {
-				u.moves[p.undoes.move.N] = &undoing{by: p.at()}
+				u.moves[p.undoes.move.N] = &undoing{by: p.at(), at: p.move.At, command: p.move.Command, session: p.move.Session}
 			}
 			continue
 		}
@@ -64,14 +67,19 @@ func (u *undoings) span(ctx context.Context, st *store.Store, p *piece) error {
 		return err
 	}
 	for i, r := range slices.Backward(rows) {
-		var by store.CommandID
-		if who[i] != nil && who[i].Command != nil {
-			by = who[i].Command.ID
+		d := undoing{from: r.u.From, to: r.u.To, partial: r.u.Partial, by: moment{seq: r.seq}}
+		if row := who[i]; row != nil {
+			d.at = row.At
+			if row.Command != nil {
+				d.command = row.Command.ID
+			}
+			if row.Session != nil {
+				d.session = row.Session.ID
+			}
 		}
-		if u.step(p.span.Timeline, by, r.seq) != nil {
+		if u.step(p.span.Timeline, d.command, r.seq) != nil {
 			continue
 		}
-		d := undoing{from: r.u.From, to: r.u.To, partial: r.u.Partial, by: moment{seq: r.seq}}
 		if r.u.Ref == 0 {
 			key := commandOn{r.u.Command, r.u.Timeline}
 			u.steps[key] = append(u.steps[key], d)

@@ -72,10 +72,12 @@ type picked struct {
 	// undoes is the same as it will be written down; commands are all that are named there.
 	undoes   []store.Undone
 	commands []store.CommandID
+	named    map[store.CommandID]bool
+	open     map[commandOn]int // the last stretch of each in undoes
 }
 
 func newPicked() *picked {
-	return &picked{steps: map[store.Segment]bool{}, whole: map[commandOn][2]store.Seq{}, moves: map[int64]*piece{}}
+	return &picked{steps: map[store.Segment]bool{}, whole: map[commandOn][2]store.Seq{}, moves: map[int64]*piece{}, open: map[commandOn]int{}, named: map[store.CommandID]bool{}}
 }
 
 func (p *picked) size() int { return len(p.steps) + len(p.whole) + len(p.moves) }
@@ -112,14 +114,12 @@ func (p *picked) add(pc *piece, s *store.Step, broken bool) {
 	p.see(moment{seq: s.Seq})
 	p.steps[store.Segment{Timeline: s.Timeline, Cut: s.Seq}] = true
 	p.name(s.Command)
-	if !broken {
-		for i := len(p.undoes) - 1; i >= 0; i-- {
-			if u := &p.undoes[i]; u.Ref == 0 && u.Command == s.Command && u.Timeline == s.Timeline {
-				u.From = s.Seq
-				return
-			}
-		}
+	key := commandOn{s.Command, s.Timeline}
+	if i, ok := p.open[key]; ok && !broken {
+		p.undoes[i].From = s.Seq
+		return
 	}
+	p.open[key] = len(p.undoes)
 	p.undoes = append(p.undoes, store.Undone{Command: s.Command, Timeline: s.Timeline, From: s.Seq, To: s.Seq})
 }
 
@@ -133,7 +133,8 @@ func (p *picked) addWhole(c store.CommandID, t store.TimelineID, from, to store.
 }
 
 func (p *picked) name(c store.CommandID) {
-	if c != 0 && !slices.Contains(p.commands, c) {
+	if c != 0 && !p.named[c] {
+		p.named[c] = true
 		p.commands = append(p.commands, c)
 	}
 }
@@ -174,18 +175,36 @@ func who(pc *piece, s *store.Step) (store.CommandID, store.SessionID) {
 	return s.Command, s.Session
 }
 
-// collect takes in all changes that pass the filter and want, and of the others notes where they break a stretch.
-func (l *life) collect(ctx context.Context, filter store.Span, p *picked, want func(*piece, *store.Step) bool) error {
+// verdict is what to do with a change.
+type verdict int
+
+const (
+	pass  verdict = iota // it does not count
+	leave                // it is not to be taken back
+	take
+	stop // and look at nothing older
+)
+
+// collect takes in all changes that pass the filter and are to be taken.
+func (l *life) collect(ctx context.Context, filter store.Span, p *picked, judge func(*piece, *store.Step) verdict) error {
 	broken := map[store.CommandID]bool{}
+	var last store.Seq // the last that was taken of no known command: it stands only for what follows at once
 	return l.back(ctx, filter, func(pc *piece, s *store.Step) (bool, error) {
 		c, _ := who(pc, s)
-		if !want(pc, s) {
+		switch judge(pc, s) {
+		case stop:
+			return false, nil
+		case leave:
 			broken[c] = true
-			return true, nil
-		}
-		p.add(pc, s, broken[c])
-		if s != nil {
-			broken[c] = false
+		case take:
+			b := broken[c]
+			if s != nil {
+				b = b || c == 0 && s.Seq != last-1
+				if broken[c] = false; c == 0 {
+					last = s.Seq
+				}
+			}
+			p.add(pc, s, b)
 		}
 		return true, nil
 	})
@@ -202,16 +221,17 @@ func (l *life) pickCommands(ctx context.Context, commands []store.CommandID, dea
 			}
 			continue
 		}
-		err := l.collect(ctx, store.Span{Command: c}, p, func(pc *piece, s *store.Step) bool {
+		err := l.collect(ctx, store.Span{Command: c}, p, func(pc *piece, s *store.Step) verdict {
 			if s != nil && s.Bare {
-				return false
+				return pass
 			}
 			seen++
-			if d := dead.deadBy(pc, s); d != nil && !d.partial {
+			// What the command took back itself is taken in with what it did before: both cancel out.
+			if d := dead.deadBy(pc, s); d != nil && !d.partial && d.command != c {
 				by = d
-				return l.madeBy(ctx, d, c)
+				return leave
 			}
-			return true
+			return take
 		})
 		switch {
 		case err != nil:
@@ -270,49 +290,39 @@ func (l *life) wholeCommand(ctx context.Context, p *picked, c store.CommandID, d
 	return len(list) > 0, nil
 }
 
-// madeBy reports whether the change that took something back was made by command c itself: then both are taken in, and
-// cancel out.
-func (l *life) madeBy(ctx context.Context, d *undoing, c store.CommandID) bool {
-	for _, pc := range l.pieces {
-		if pc.move == nil && pc.span.After < d.by.seq && d.by.seq <= pc.span.UpTo {
-			id, err := l.st.CommandAt(ctx, pc.span.Timeline, d.by.seq)
-			if err == nil && id == c {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // pickMany takes in what sessions did, or all, since a point. What was taken back in that time by a change that is taken
 // in too is taken in with it; what somebody else took back is left as it is.
 func (l *life) pickMany(ctx context.Context, sel *UndoSelect, dead *undoings) (*picked, error) {
 	p := newPicked()
-	taken := map[moment]bool{}
-	old := false
-	err := l.collect(ctx, store.Span{}, p, func(pc *piece, s *store.Step) bool {
-		at, m := int64(0), moment{}
-		if s == nil {
-			at, m = pc.move.At, pc.at()
-		} else {
-			at, m = s.At, moment{seq: s.Seq}
+	since := func(at int64, seq store.Seq) bool { return at > sel.Since && seq > sel.After }
+	judge := func(pc *piece, s *store.Step) verdict {
+		switch {
+		case s == nil && !since(pc.move.At, pc.top+1), s != nil && !since(s.At, s.Seq):
+			return stop
+		case s != nil && (s.Bare || s.Kind == store.OpWorkspace):
+			return pass
 		}
-		if old = old || sel.Since != 0 && at <= sel.Since || m.seq <= sel.After; old {
-			return false
+		if d := dead.deadBy(pc, s); d != nil && !d.partial {
+			if ours := len(sel.Sessions) == 0 || slices.Contains(sel.Sessions, d.session); !ours || !since(d.at, d.by.seq) {
+				return leave
+			}
 		}
-		if _, session := who(pc, s); s != nil && s.Bare || len(sel.Sessions) > 0 && !slices.Contains(sel.Sessions, session) {
-			return false
-		}
-		if d := dead.deadBy(pc, s); d != nil && !d.partial && !taken[d.by] {
-			return false
-		}
-		taken[m] = true
-		return true
-	})
-	if err == nil && p.empty() {
-		err = nothing("undo: nothing was changed that is not undone already")
+		return take
 	}
-	return p, err
+	if len(sel.Sessions) == 0 {
+		if err := l.collect(ctx, store.Span{}, p, judge); err != nil {
+			return nil, err
+		}
+	}
+	for _, session := range sel.Sessions {
+		if err := l.collect(ctx, store.Span{Session: session}, p, judge); err != nil {
+			return nil, err
+		}
+	}
+	if p.empty() {
+		return nil, nothing("undo: nothing was changed that is not undone already")
+	}
+	return p, nil
 }
 
 // pickLast finds the last command that changed something and takes all of it in.
@@ -352,17 +362,27 @@ func (l *life) pickLast(ctx context.Context, sel *UndoSelect, dead *undoings) (*
 	if ok, err := l.wholeCommand(ctx, p, last.Command, dead); ok || err != nil {
 		return p, err
 	}
-	filter := store.Span{Command: last.Command}
-	stop := false
-	return p, l.collect(ctx, filter, p, func(pc *piece, s *store.Step) bool {
-		if s == nil {
-			return last.Command != 0 && !takesBack(pc, nil) && dead.move(pc.move.N) == nil
+	broke := false
+	return p, l.collect(ctx, store.Span{Command: last.Command}, p, func(pc *piece, s *store.Step) verdict {
+		switch {
+		case s == nil && (last.Command == 0 || takesBack(pc, nil) || dead.move(pc.move.N) != nil):
+			return leave
+		case s == nil:
+			return take
+		case s.Bare:
+			return pass
+		case last.Command == 0: // nobody is known: what was done without a break
+			if s.Seq > last.Seq {
+				return leave
+			}
+			if broke = broke || s.Command != 0 || s.Session != last.Session || takesBack(pc, s) || dead.deadBy(pc, s) != nil; broke {
+				return stop
+			}
+			return take
+		case takesBack(pc, s), dead.deadBy(pc, s) != nil:
+			return leave
 		}
-		if last.Command == 0 { // nobody known: what he did without a break
-			stop = stop || s.Command != 0 || s.Session != last.Session || takesBack(pc, s)
-			return !stop && !s.Bare && dead.deadBy(pc, s) == nil && s.Seq <= last.Seq
-		}
-		return !s.Bare && !takesBack(pc, s) && dead.deadBy(pc, s) == nil
+		return take
 	})
 }
 
@@ -374,13 +394,19 @@ func (l *life) onlyOneActive(ctx context.Context, sel *UndoSelect, dead *undoing
 	if err != nil {
 		return err
 	}
+	own := &life{st: l.st, ws: l.ws} // not what happened before it was forked
+	for _, pc := range l.pieces {
+		if pc.own {
+			own.pieces = append(own.pieces, pc)
+		}
+	}
 	var names []string
 	for i := range rows {
 		r := &rows[i].Session
 		if r.Agent == store.AgentLogin || slices.Contains(names, r.Name) {
 			continue
 		}
-		err := l.back(ctx, store.Span{Session: r.ID}, func(pc *piece, s *store.Step) (bool, error) {
+		err := own.back(ctx, store.Span{Session: r.ID}, func(pc *piece, s *store.Step) (bool, error) {
 			if s != nil && s.At < limit || s == nil && pc.move.At < limit {
 				return false, nil
 			}
