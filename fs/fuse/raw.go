@@ -64,8 +64,8 @@ func (r *rawFS) Lookup(cancel <-chan struct{}, h *gofuse.InHeader, name string, 
 	}
 	r.done(c)
 	if err != nil && fs.Errno(err) == syscall.ENOENT {
-		if r.room != nil && inode(h.NodeId) == store.RootIno {
-			return gofuse.ENOENT // the kernel would still believe it when the tree is closed and others change it
+		if r.room != nil && inode(h.NodeId) == store.RootIno && !r.room.absent(name) {
+			return gofuse.ENOENT
 		}
 		out.NodeId = 0
 		out.SetEntryTimeout(r.opts.NegativeTimeout)

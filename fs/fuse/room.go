@@ -35,6 +35,9 @@ type room struct {
 
 	isOpen atomic.Bool // tree is not nil; written under mu
 
+	names   sync.Mutex
+	missing map[string]struct{} // guarded by names; what the kernel believes not to be at the root
+
 	mu   sync.RWMutex // held while the tree is opened; used is counted up before it is taken
 	tree *rawFS       // guarded by mu; nil while closed
 	ctl  *rawControl  // guarded by mu
@@ -154,10 +157,40 @@ func (rm *room) close() bool {
 	rm.tree, rm.ctl, rm.shut = nil, nil, nil
 	rm.isOpen.Store(false)
 	rm.mu.Unlock()
+	// Soon nobody tells the kernel of changes: what it keeps of the root must not outlast that. Whoever asks from here on
+	// opens the tree anew.
+	root := store.Ino(rm.base()) | store.RootIno
+	rm.v.mount.InodeChanged(root)
+	for name := range rm.takeAbsent() {
+		rm.v.mount.EntryChanged(root, name)
+	}
 	shut()
-	// From now on nobody tells the kernel of changes: what it keeps of the root must not outlast that.
-	rm.v.mount.InodeChanged(store.Ino(rm.base()) | store.RootIno)
 	return true
+}
+
+// maxAbsent bounds how many names that are not at the root the kernel may remember.
+const maxAbsent = 10_000
+
+// absent notes that the kernel is told that the root has no such name, and reports whether it may remember that.
+func (rm *room) absent(name string) bool {
+	rm.names.Lock()
+	defer rm.names.Unlock()
+	if rm.missing == nil {
+		rm.missing = map[string]struct{}{}
+	}
+	if len(rm.missing) >= maxAbsent {
+		return false
+	}
+	rm.missing[name] = struct{}{}
+	return true
+}
+
+func (rm *room) takeAbsent() map[string]struct{} {
+	rm.names.Lock()
+	defer rm.names.Unlock()
+	names := rm.missing
+	rm.missing = nil
+	return names
 }
 
 // end closes the tree whoever is in it: the mount is over.

@@ -165,7 +165,7 @@ func TestAllOpensWhatIsUsed(t *testing.T) {
 	if n := liveOnes(d); n != 0 {
 		t.Errorf("%d workspaces are open to be listed", n)
 	}
-	sh(t, `cd "$1"; cat */d/f | uniq -c | grep -q "31 one"; for i in *; do echo $i > $i/d/name; done; cat f*/d/name | sort -u | wc -l | grep -q 30`, m)
+	sh(t, `cd "$1"; for i in *; do ! test -e $i/new; done; cat */d/f | uniq -c | grep -q "31 one"; for i in *; do echo $i > $i/d/name; done; cat f*/d/name | sort -u | wc -l | grep -q 30`, m)
 	if n := liveOnes(d); n != forks+1 {
 		t.Errorf("%d workspaces are open, %d were written to", n, forks+1)
 	}
