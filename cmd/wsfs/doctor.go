@@ -40,7 +40,7 @@ func (a *app) doctorCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ex := &examiner{dev: "/dev/fuse", fuseConf: "/etc/fuse.conf", proc: "/proc", sys: "/sys"}
+		ex := &examiner{dev: "/dev/fuse", fuseConf: "/etc/fuse.conf", proc: "/proc", sys: "/sys", exe: a.exe}
 		list := ex.machine()
 		list = append(list, ex.store(w.store)...)
 		failed := 0

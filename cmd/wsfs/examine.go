@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"wsfs/internal/daemon"
+	"wsfs/internal/runner"
 	"wsfs/internal/ui"
 	"wsfs/store"
 	"wsfs/store/sqlite"
@@ -23,10 +24,11 @@ import (
 // examiner looks at what wsfs needs. Its paths are fields so that tests can show it other machines.
 type examiner struct {
 	dev, fuseConf, proc, sys string
+	exe                      string // this program
 }
 
 func (x *examiner) machine() []finding {
-	list := []finding{x.device(), x.helper(), x.allowOther(), x.kernel()}
+	list := []finding{x.device(), x.helper(), x.allowOther(), x.namespaces(), x.kernel()}
 	for _, f := range []finding{x.control(), x.hidepid(), x.watches()} {
 		if f.Name != "" {
 			list = append(list, f)
@@ -95,6 +97,20 @@ func (x *examiner) allowOther() finding {
 		}
 	}
 	return warn(name, "echo user_allow_other >> "+x.fuseConf+" (as root)", "only needed for -o allow_other: %s does not have user_allow_other", x.fuseConf)
+}
+
+// namespaces tries what `wsfs run` needs.
+func (x *examiner) namespaces() finding {
+	const name = "namespaces"
+	err := runner.Probe(x.exe)
+	var e *runner.NamespaceError
+	switch {
+	case err == nil:
+		return ok(name, "`wsfs run` may make mount namespaces")
+	case errors.As(err, &e):
+		return warn(name, e.Advice(), "`wsfs run` may not make mount namespaces: %v", e.Err)
+	}
+	return warn(name, "", "%v", err)
 }
 
 func (x *examiner) kernel() finding {

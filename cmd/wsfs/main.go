@@ -11,8 +11,8 @@ import (
 )
 
 func main() {
-	if runner.Child(os.Args) {
-		return
+	if code, ok := runner.Child(os.Args); ok {
+		os.Exit(code)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {

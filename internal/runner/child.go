@@ -18,14 +18,21 @@ import (
 	"wsfs/internal/daemon"
 )
 
-// Child is the whole life of the keeper, if args are its own; ok is false for any other process.
-func Child(args []string) (ok bool) {
+// Child is the whole life of the keeper, if args are its own: the process ends with code after it. ok is false for any
+// other process.
+func Child(args []string) (code int, ok bool) {
 	if len(args) != 3 || args[1] != ChildCommand {
-		return false
+		return 0, false
+	}
+	if args[2] == probe {
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+			return 1, true
+		}
+		return 0, true
 	}
 	fd, err := strconv.Atoi(args[2])
 	if err != nil || fd < 3 {
-		return false
+		return 0, false
 	}
 	runtime.LockOSThread() // capabilities and the subreaper's children belong to a thread
 	syscall.CloseOnExec(fd)
@@ -39,18 +46,18 @@ func Child(args []string) (ok bool) {
 	k.enc = json.NewEncoder(k.link)
 	dec := json.NewDecoder(k.link)
 	if err := dec.Decode(&k.spec); err != nil {
-		return true // nobody asks any more
+		return 0, true // nobody asks any more
 	}
 	if err := k.enter(); err != nil {
 		k.say(event{Failed: err.Error()})
-		return true
+		return 0, true
 	}
 	if !k.start() {
-		return true
+		return 0, true
 	}
 	go k.passSignals(dec)
 	k.reap()
-	return true
+	return 0, true
 }
 
 // Passed are the signals that `wsfs run` passes on.

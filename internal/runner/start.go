@@ -62,6 +62,9 @@ func (e *NamespaceError) Error() string {
 
 func (e *NamespaceError) Unwrap() error { return e.Err }
 
+// Advice says what to do about it.
+func (e *NamespaceError) Advice() string { return namespaceAdvice(e.Err) }
+
 func namespaceAdvice(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
