@@ -23,6 +23,7 @@ type views struct {
 	opts  *Options
 	mount *Mount
 	quit  chan struct{} // closed at the end of the mount
+	over  sync.Once
 
 	moving sync.Mutex // held while the kernel is told of a move in another tree than that of view 0
 
@@ -219,8 +220,10 @@ func (v *views) all() []*room {
 	return list
 }
 
-// OnUnmount ends what the kernel left open in every tree.
-func (v *views) OnUnmount() {
+// OnUnmount ends what the kernel left open in every tree. The library's server calls it, and whoever ends the mount.
+func (v *views) OnUnmount() { v.over.Do(v.end) }
+
+func (v *views) end() {
 	close(v.quit)
 	v.mu.Lock()
 	v.closed = true

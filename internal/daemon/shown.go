@@ -158,7 +158,14 @@ func (d *Daemon) showFork(ctx context.Context, rev versions.Revision, session st
 		s.mu.Lock()
 		s.temporary = &pin
 		s.mu.Unlock()
-		return &shown{f: f, slot: s, workspace: ws.Name, resolver: s.resolver(session), release: release}, nil
+		leave := func() {
+			release()
+			// Where a mount of all has it open with nobody in it, it is dropped now, too.
+			if err := d.vacate(s.id); err != nil {
+				d.log.Info("a temporary fork stays until it is left", "workspace", ws.Name, "error", err)
+			}
+		}
+		return &shown{f: f, slot: s, workspace: ws.Name, resolver: s.resolver(session), release: leave}, nil
 	}
 }
 
