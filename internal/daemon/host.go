@@ -108,14 +108,23 @@ type notedPin struct {
 	note hostNote
 }
 
-// basePin is the newest point in the past of a workspace that was equal to dir, or to the directory that it came from;
-// nil if there is none. at is the workspace's present.
+// basePin is the newest point of a workspace that was equal to dir, else the newest in its past and that of what it was
+// forked from that was equal to the directory it came from; nil if there is none. at is the workspace's present. That the
+// workspace was pointed elsewhere since (a rollback) does not change what the directory holds.
 func (d *Daemon) basePin(ctx context.Context, ws *store.Workspace, at *store.View, dir string) (*notedPin, error) {
 	notes, err := hostNotes(ctx, d.st)
 	if err != nil {
 		return nil, err
 	}
 	var best *notedPin
+	for i, n := range notes[ws.ID] {
+		if n.note.Full && string(n.note.Dir) == dir && (best == nil || n.note.At > best.note.At) {
+			best = &notes[ws.ID][i]
+		}
+	}
+	if best != nil {
+		return best, nil
+	}
 	for own := true; ws != nil; own = false {
 		for i, n := range notes[ws.ID] {
 			if !n.note.Full || !visible(at, n.pin) {
