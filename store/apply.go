@@ -75,6 +75,7 @@ func (s *Store) applyGroup(ctx context.Context, g *group) error {
 		return s.dbError(fmt.Sprintf("apply %d ops", len(g.ops)), err)
 	}
 	s.merge.add(s.a.deep)
+	s.merge.keepUp(ctx)
 	return s.a.maybeCheckpoint(ctx)
 }
 

@@ -109,6 +109,20 @@ func (m *merger) add(ids []TimelineID) {
 	}
 }
 
+// mergeBacklog is how many deep timelines may wait for merging before the applier waits too. Each fork of such a one is deeper
+// still: without that, forks made in one go would be read through all before them. Nobody who appends waits for the applier.
+const mergeBacklog = 64
+
+// keepUp is called by the applier between groups.
+func (m *merger) keepUp(ctx context.Context) {
+	m.mu.Lock()
+	n := len(m.deep)
+	m.mu.Unlock()
+	if n > mergeBacklog && m.after > 0 && !m.ending() {
+		m.report(ctx, m.work(ctx))
+	}
+}
+
 // mergeStart is how long a store must have been open before what earlier runs left to do is looked for: a command that is
 // over soon does not pay for it.
 const mergeStart = time.Second
@@ -135,10 +149,14 @@ func (m *merger) run() {
 		case <-m.wake:
 			err = m.work(ctx)
 		}
-		if err != nil {
-			// Nothing depends on it: reads go on with the paths they have.
-			m.s.o.Log.WarnContext(ctx, "could not merge the segments of deep forks; reading them stays slow", "store", m.s.dir, "err", err)
-		}
+		m.report(ctx, err)
+	}
+}
+
+// report logs what went wrong. Nothing depends on it: reads go on with the paths they have.
+func (m *merger) report(ctx context.Context, err error) {
+	if err != nil {
+		m.s.o.Log.WarnContext(ctx, "could not merge the segments of deep forks; reading them stays slow", "store", m.s.dir, "err", err)
 	}
 }
 

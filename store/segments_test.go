@@ -1,9 +1,46 @@
 package store
 
 import (
+	"encoding/json"
+	"errors"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 )
+
+// A chain is JSON for everybody else who reads the database.
+func TestChainText(t *testing.T) {
+	for _, chain := range [][]Segment{{}, {{1, 2}}, {{7, 1 << 40}, {3, MaxSeq}, {2, 0}}} {
+		text := encodeChain(chain)
+		var pairs [][2]int64
+		if err := json.Unmarshal([]byte(text), &pairs); err != nil || len(pairs) != len(chain) {
+			t.Errorf("%s is no JSON of %d pairs: %v", text, len(chain), err)
+		}
+		got, err := decodeChain(text)
+		if err != nil || !slices.Equal(got, chain) {
+			t.Errorf("%s reads back as %v, %v", text, got, err)
+		}
+	}
+}
+
+func FuzzDecodeChain(f *testing.F) {
+	f.Add("[]")
+	f.Add("[[1,2],[3,4]]")
+	f.Fuzz(func(t *testing.T, s string) {
+		chain, err := decodeChain(s)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) {
+				t.Error(err)
+			}
+			return
+		}
+		again, err := decodeChain(encodeChain(chain))
+		if err != nil || !slices.Equal(again, chain) || strings.Count(s, "[") != len(chain)+1 {
+			t.Errorf("%q became %v, then %v, %v", s, chain, again, err)
+		}
+	})
+}
 
 // However large the deltas of a line of forks are, paths stay short, and a row is copied a few times only.
 func TestMergeRun(t *testing.T) {

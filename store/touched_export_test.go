@@ -3,11 +3,11 @@ package store
 // TouchedQueries are those of diff and blame whose plans matter.
 func TouchedQueries(n int) map[string]string {
 	return map[string]string{
-		"touched":        sqlTouched,
-		"touched by":     sqlTouchedBy,
-		"touched except": sqlTouchedExcept,
-		"lineage":        sqlLineage,
-		"command at":     sqlCommandAt,
-		"changes at":     withKeys(sqlChangesAt, n, 3),
+		"touched":         sqlTouched,
+		"touched by":      sqlTouchedBy,
+		"touched except":  sqlTouchedExcept,
+		"versions before": sqlVersionsBefore, "lineage": sqlLineage,
+		"command at": sqlCommandAt,
+		"changes at": withKeys(sqlChangesAt, n, 3),
 	}
 }

@@ -25,9 +25,12 @@ func TestTouchedPlans(t *testing.T) {
 		"touched":        {"i USING PRIMARY KEY (timeline_id=? AND seq>? AND seq<?)"},
 		"touched by":     {"c USING", "change_command (command_id=? AND timeline_id=? AND seq>? AND seq<?)", "i USING PRIMARY KEY (timeline_id=? AND seq=?)"},
 		"touched except": {"c USING PRIMARY KEY (timeline_id=? AND seq>? AND seq<?)", "i USING PRIMARY KEY (timeline_id=? AND seq=?)"},
-		"lineage":        {"timeline USING INTEGER PRIMARY KEY (rowid=?)", "t USING INTEGER PRIMARY KEY (rowid=?)"},
-		"command at":     {"c USING PRIMARY KEY (timeline_id=? AND seq=?)"},
-		"changes at":     {"c USING PRIMARY KEY (timeline_id=? AND seq=?)"},
+		"versions before": {
+			"v USING INDEX file_version_id (version_id=?)", "c USING PRIMARY KEY (timeline_id=? AND seq=?)",
+		},
+		"lineage":    {"timeline USING INTEGER PRIMARY KEY (rowid=?)", "t USING INTEGER PRIMARY KEY (rowid=?)"},
+		"command at": {"c USING PRIMARY KEY (timeline_id=? AND seq=?)"},
+		"changes at": {"c USING PRIMARY KEY (timeline_id=? AND seq=?)"},
 	}
 	for name, query := range store.TouchedQueries(16) {
 		args := make([]any, strings.Count(query, "?"))
