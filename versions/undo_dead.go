@@ -12,6 +12,8 @@ import (
 type undoings struct {
 	steps map[commandOn][]undoing
 	moves map[int64]*undoing // by the line of the reflog
+	// takers are the commands that took something back, whether or not that stands.
+	takers map[commandOn]bool
 }
 
 type commandOn struct {
@@ -30,7 +32,7 @@ type undoing struct {
 }
 
 func (l *life) undoings(ctx context.Context) (*undoings, error) {
-	u := &undoings{steps: map[commandOn][]undoing{}, moves: map[int64]*undoing{}}
+	u := &undoings{steps: map[commandOn][]undoing{}, moves: map[int64]*undoing{}, takers: map[commandOn]bool{}}
 	for i := len(l.pieces) - 1; i >= 0; i-- {
 		p := l.pieces[i]
 		if p.move != nil {
@@ -77,6 +79,7 @@ func (u *undoings) span(ctx context.Context, st *store.Store, p *piece) error {
 				d.session = row.Session.ID
 			}
 		}
+		u.takers[commandOn{d.command, p.span.Timeline}] = true
 		if u.step(p.span.Timeline, d.command, r.seq) != nil {
 			continue
 		}

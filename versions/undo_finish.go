@@ -66,23 +66,19 @@ func (p *planner) finish(ctx context.Context) error {
 		return cmp.Or(cmp.Compare(a.Parent, b.Parent), strings.Compare(a.Name, b.Name))
 	})
 	slices.SortFunc(p.plan.Versions, func(a, b store.Version) int { return cmp.Compare(a.Ino, b.Ino) })
-	p.count()
 	return nil
 }
 
-func (p *planner) count() {
-	slices.SortFunc(p.plan.Entries, func(a, b UndoEntry) int { return strings.Compare(a.Path, b.Path) })
-	for _, e := range p.plan.Entries {
-		switch e.What {
-		case UndoCreated:
-			p.plan.Created++
-		case UndoChanged:
-			p.plan.Changed++
-		case UndoRemoved:
-			p.plan.Removed++
-		case UndoRenamed:
-			p.plan.Renamed++
-		}
+func (plan *UndoPlan) count(what string) {
+	switch what {
+	case UndoCreated:
+		plan.Created++
+	case UndoChanged:
+		plan.Changed++
+	case UndoRemoved:
+		plan.Removed++
+	case UndoRenamed:
+		plan.Renamed++
 	}
 }
 
@@ -230,36 +226,46 @@ func (p *planner) replaces(v *store.Version, dead bool, at []store.DirName) {
 	}
 }
 
-// entries lists what changes, by path.
+// entries counts what changes, and lists it by path if that is asked for.
 func (p *planner) entries(lost, got map[store.Ino][]store.DirName, changed map[store.Ino]bool) {
-	told := map[store.DirName]bool{}
-	add := func(e UndoEntry, k store.DirName, ino store.Ino) {
-		told[k] = true
-		e.key, e.ino, e.Dir = k, ino, p.directory(ino)
+	list := p.sel.List || p.sel.Hunks || p.sel.Picks != nil
+	told := map[store.DirName]bool{} // names of which something was said, but for those that only appear
+	add := func(what string, k store.DirName, ino store.Ino, from store.DirName, final bool) {
+		p.plan.count(what)
+		if !list {
+			return
+		}
+		e := UndoEntry{What: what, Dir: p.directory(ino), key: k, ino: ino}
+		if e.Path = p.h.place.path(k); final {
+			e.Path = p.finalPath(k, got)
+		}
+		if from.Name != "" {
+			e.From = p.h.place.path(from)
+		}
 		p.plan.Entries = append(p.plan.Entries, e)
 	}
+	var none store.DirName
 	for ino, keys := range got {
 		for i, k := range keys {
-			path := p.finalPath(k, got)
-			was := p.presentAt(k)
-			switch {
+			switch was := p.presentAt(k); {
 			case was != 0:
-				add(UndoEntry{What: UndoChanged, Path: path}, k, ino)
+				told[k] = true
+				add(UndoChanged, k, ino, none, true)
 			case i < len(lost[ino]):
 				from := lost[ino][i]
 				if p.want[from] == 0 {
 					told[from] = true
 				}
-				add(UndoEntry{What: UndoRenamed, Path: path, From: p.h.place.path(from)}, k, ino)
+				add(UndoRenamed, k, ino, from, true)
 			default:
-				add(UndoEntry{What: UndoCreated, Path: path}, k, ino)
+				add(UndoCreated, k, ino, none, true)
 			}
 		}
 	}
 	for ino, keys := range lost {
 		for _, k := range keys {
 			if !told[k] && p.want[k] == 0 {
-				add(UndoEntry{What: UndoRemoved, Path: p.h.place.path(k)}, k, ino)
+				add(UndoRemoved, k, ino, none, false)
 			}
 		}
 	}
@@ -268,14 +274,19 @@ func (p *planner) entries(lost, got map[store.Ino][]store.DirName, changed map[s
 			continue
 		}
 		for _, k := range p.h.keys[ino] {
-			if !told[k] && p.presentAt(k) == ino {
-				add(UndoEntry{What: UndoChanged, Path: p.h.place.path(k)}, k, ino)
+			if _, appears := p.want[k]; !appears && !told[k] && p.presentAt(k) == ino {
+				told[k] = true
+				add(UndoChanged, k, ino, none, false)
 			}
 		}
 	}
 	if changed[store.RootIno] {
-		add(UndoEntry{What: UndoChanged, Path: "."}, store.DirName{}, store.RootIno)
+		add(UndoChanged, none, store.RootIno, none, false)
+		if list {
+			p.plan.Entries[len(p.plan.Entries)-1].Path = "."
+		}
 	}
+	slices.SortFunc(p.plan.Entries, func(a, b UndoEntry) int { return strings.Compare(a.Path, b.Path) })
 }
 
 // presentAt is what a name that is known already leads to now.

@@ -47,6 +47,10 @@ func (p *planner) hunks(ctx context.Context, changed map[store.Ino]bool) error {
 		keep = append(keep, e)
 	}
 	p.plan.Entries = keep
+	p.plan.Created, p.plan.Changed, p.plan.Removed, p.plan.Renamed = 0, 0, 0, 0
+	for _, e := range keep {
+		p.plan.count(e.What)
+	}
 	return nil
 }
 

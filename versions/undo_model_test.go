@@ -26,7 +26,7 @@ func (l *lab) undo(sel versions.UndoSelect) (*versions.UndoPlan, error) {
 	l.must(err)
 	defer h.Release()
 	timeline, seq := h.At()
-	sel.Now = l.clock
+	sel.Now, sel.List = l.clock, true
 	p, err := versions.PlanUndo(ctx, l.st, l.fs.Workspace(), versions.Place{Timeline: timeline, Seq: seq}, sel)
 	if err != nil || len(p.Conflicts) > 0 {
 		return p, err

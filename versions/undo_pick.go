@@ -28,7 +28,7 @@ type UndoSelect struct {
 	ExactTimes bool
 	// Hunks asks for the hunks of every text. Picks keeps only these hunks of some paths; of paths that are not named, nothing. Nil: everything.
 	Hunks bool
-	// List asks for the entries of a plan that moves the pointer, too.
+	// List asks for the entries; without it they are only counted.
 	List  bool
 	Picks map[string][]int
 	// Now is what "lately" is counted from.
@@ -271,14 +271,14 @@ func (l *life) wholeCommand(ctx context.Context, p *picked, c store.CommandID, d
 		}
 		sp := pc.span
 		sp.Command = c
-		from, to, undoes, err := l.st.CommandStretch(ctx, sp)
+		from, to, err := l.st.CommandStretch(ctx, sp)
 		if err != nil {
 			return false, err
 		}
 		if from == 0 {
 			continue
 		}
-		if undoes || seen[sp.Timeline] || len(dead.steps[commandOn{c, sp.Timeline}]) > 0 {
+		if dead.takers[commandOn{c, sp.Timeline}] || seen[sp.Timeline] || len(dead.steps[commandOn{c, sp.Timeline}]) > 0 {
 			return false, nil
 		}
 		seen[sp.Timeline] = true

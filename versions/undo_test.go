@@ -15,7 +15,7 @@ import (
 
 func (l *lab) plan(sel versions.UndoSelect) (*versions.UndoPlan, error) {
 	l.t.Helper()
-	sel.Now = l.clock
+	sel.Now, sel.List = l.clock, true
 	return versions.PlanUndo(context.Background(), l.st, l.ws(), l.place(), sel)
 }
 
