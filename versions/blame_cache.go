@@ -19,7 +19,7 @@ import (
 // directory that cannot be written stays as it is. Purging history must remove the directory.
 const (
 	blameCacheDir   = "cache/blame"
-	blameCacheMagic = "wsfsblm1" // the last byte is the version of the format
+	blameCacheMagic = "wsfsblm2" // the last byte is the version of the format
 	// blameCacheFrom is how many versions must have been looked at for a result to be kept.
 	blameCacheFrom = 16
 	// There are blameCacheFiles files at most, and none is larger than blameCacheBytes.
@@ -121,7 +121,14 @@ func (c *blameCache) trim() {
 	}
 }
 
-// encodeBlame writes tables of sessions, processes (parents first), commands and owners, then runs of lines with one owner,
+func asInt(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// encodeBlame writes tables of sessions, processes (both parents first), commands and owners, then runs of lines with one owner,
 // then BLAKE3 of all that. An index counts from 1, 0 is nothing.
 func encodeBlame(v *store.Version, owners []*LineOwner) []byte {
 	w := &blameWriter{sessions: map[store.SessionID]int{}, processes: map[store.ProcessID]int{}, commands: map[store.CommandID]int{}}
@@ -183,11 +190,13 @@ func (w *blameWriter) session(s *store.Session) int {
 	if s == nil {
 		return 0
 	}
-	if w.sessions[s.ID] == 0 {
-		w.sessions[s.ID] = len(w.sessions) + 1
-		w.s = appendNumbers(w.s, int64(s.ID), int64(s.Workspace), s.StartedAt)
-		w.s = appendText(appendText(w.s, s.Name), s.Agent)
+	if n := w.sessions[s.ID]; n != 0 {
+		return n
 	}
+	parent := w.session(s.Parent)
+	w.sessions[s.ID] = len(w.sessions) + 1
+	w.s = appendNumbers(w.s, int64(s.ID), int64(parent), int64(s.Workspace), s.StartedAt, int64(s.Home))
+	w.s = appendText(appendText(appendText(w.s, s.Name), s.Agent), s.Meta)
 	return w.sessions[s.ID]
 }
 
@@ -212,7 +221,7 @@ func (w *blameWriter) process(p *store.Process) int {
 	}
 	parent := w.process(p.Parent)
 	w.processes[p.ID] = len(w.processes) + 1
-	w.p = appendNumbers(w.p, int64(p.ID), int64(p.Session), int64(parent), int64(p.PID), int64(p.StartTicks), int64(p.UID))
+	w.p = appendNumbers(w.p, int64(p.ID), int64(p.Session), int64(parent), int64(p.PID), int64(p.StartTicks), int64(p.UID), asInt(p.Unread))
 	w.p = appendText(appendText(appendText(w.p, p.Comm), p.Argv), p.Cwd)
 	return w.processes[p.ID]
 }
@@ -233,16 +242,22 @@ func decodeBlame(data []byte, v *store.Version) ([]*LineOwner, error) {
 	if store.VersionID(r.int()) != v.ID {
 		return nil, errBlameCache
 	}
+	var parents []int64
 	sessions := blameTable(r, func() *store.Session {
-		s := &store.Session{ID: store.SessionID(r.int()), Workspace: store.WorkspaceID(r.int()), StartedAt: r.int()}
-		s.Name, s.Agent = r.text(), r.text()
+		s := &store.Session{ID: store.SessionID(r.int())}
+		parents = append(parents, r.int())
+		s.Workspace, s.StartedAt, s.Home = store.WorkspaceID(r.int()), r.int(), store.WorkspaceID(r.int())
+		s.Name, s.Agent, s.Meta = r.text(), r.text(), r.text()
 		return s
 	})
-	var parents []int64
+	for i, parent := range parents {
+		sessions[i].Parent = blameRow(r, sessions[:i], parent)
+	}
+	parents = nil
 	processes := blameTable(r, func() *store.Process {
 		p := &store.Process{ID: store.ProcessID(r.int()), Session: store.SessionID(r.int())}
 		parents = append(parents, r.int())
-		p.PID, p.StartTicks, p.UID = int(r.int()), uint64(r.int()), uint32(r.int())
+		p.PID, p.StartTicks, p.UID, p.Unread = int(r.int()), uint64(r.int()), uint32(r.int()), r.int() != 0
 		p.Comm, p.Argv, p.Cwd = r.text(), r.text(), r.text()
 		return p
 	})

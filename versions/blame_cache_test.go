@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -50,8 +51,10 @@ func told(t *testing.T, b *Blamed, err error) string {
 	var out strings.Builder
 	for i, o := range b.Owners {
 		fmt.Fprintf(&out, "%d %q %+v %d", b.First+i, b.Lines[b.First+i], *o.Version, o.At)
-		if o.Session != nil {
-			fmt.Fprintf(&out, " %+v", *o.Session)
+		for s := o.Session; s != nil; s = s.Parent {
+			q := *s
+			q.Parent = nil
+			fmt.Fprintf(&out, " %+v", q)
 		}
 		if o.Command != nil {
 			fmt.Fprintf(&out, " %+v", *o.Command)
@@ -139,7 +142,7 @@ func TestBlameKeptIsNotTrusted(t *testing.T) {
 		return append(slices.Clone(body), sum[:]...)
 	}
 	body := good[:len(good)-blob.RefSize]
-	later := append([]byte(blameCacheMagic[:7]+"2"), body[8:]...)
+	later := append([]byte(blameCacheMagic[:7]+"3"), body[8:]...)
 	other := slices.Clone(body)
 	other[9] ^= 1 // of another content: the version was amended
 	bad := map[string][]byte{
@@ -185,6 +188,42 @@ func TestBlameKeptIsNotTrusted(t *testing.T) {
 	b, err = Blame(ctx, w.st, v, BlameRange{})
 	if got := told(t, b, err); got != want {
 		t.Errorf("without a place to keep it:\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Every field of who did it is kept: one that is new must be added to the format.
+func TestBlameKeepsAllOfWho(t *testing.T) {
+	v := &store.Version{ID: 9, Size: 3, Content: blob.Sum([]byte("x"))}
+	s := &store.Session{Parent: &store.Session{}}
+	p := &store.Process{Parent: &store.Process{}}
+	c := &store.Command{}
+	for i, who := range []any{s.Parent, s, p.Parent, p, c} {
+		fill(t, reflect.ValueOf(who).Elem(), int64(i+1))
+	}
+	o := &LineOwner{Version: &store.Version{ID: 3, Ino: 4, Seq: 5, Origin: 6}, At: 7, Session: s, Process: p, Command: c}
+	got, err := decodeBlame(encodeBlame(v, []*LineOwner{o, o}), v)
+	if err != nil || len(got) != 2 || got[0] != got[1] || !reflect.DeepEqual(got[0], o) {
+		t.Errorf("%v, %v, want %+v", got, err, o)
+	}
+}
+
+// fill gives every field of a struct a value of its own.
+func fill(t *testing.T, v reflect.Value, n int64) {
+	t.Helper()
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.Int, reflect.Int64:
+			f.SetInt(100*n + int64(i))
+		case reflect.Uint32, reflect.Uint64:
+			f.SetUint(uint64(100*n) + uint64(i))
+		case reflect.String:
+			f.SetString(fmt.Sprint("field ", i, " of ", n))
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.Pointer: // the parents, which the caller sets
+		default:
+			t.Fatalf("field %s is a %v: the test does not know how to fill it", v.Type().Field(i).Name, f.Kind())
+		}
 	}
 }
 
