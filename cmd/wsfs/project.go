@@ -62,9 +62,14 @@ func (a *app) project(ctx context.Context, dir, cwd, at string, keep bool) (name
 		name = freeName(root, names)
 		a.note("importing %s as workspace %s", ui.Name(root), name)
 	}
+	return name, root, a.takeIn(ctx, dir, name, root, known, keep)
+}
+
+// takeIn takes into a workspace what has changed in the directory that it came from, or makes it of the directory.
+func (a *app) takeIn(ctx context.Context, dir, name, root string, known, keep bool) error {
 	bar := a.importBar(name)
 	var res *daemon.ImportReply
-	err = a.withDaemon(ctx, dir, func(c *daemon.Client) (err error) {
+	err := a.withDaemon(ctx, dir, func(c *daemon.Client) (err error) {
 		res, err = c.Take(ctx, daemon.TakeRequest{Workspace: name, Dir: daemon.Path(root), Keep: keep}, bar.line)
 		return err
 	})
@@ -78,12 +83,37 @@ func (a *app) project(ctx context.Context, dir, cwd, at string, keep bool) (name
 		}
 	}
 	if err != nil {
-		return "", "", err
+		return err
 	}
 	if known && res.Seq != 0 {
 		a.note("taken in from %s: %s", ui.Name(root), tally{int(res.Added), int(res.Changed), int(res.Removed)})
 	}
-	return name, root, nil
+	return nil
+}
+
+// takeInNamed is takeIn for a workspace that was named, if it came from a directory that is there, and that is the one
+// it is to appear on.
+func (a *app) takeInNamed(ctx context.Context, mounts []daemon.MountInfo, dir, name, at string, keep bool) error {
+	st, err := a.openRead(ctx, dir)
+	if err != nil {
+		return err
+	}
+	ws, err := versions.FindWorkspace(ctx, st.Store, name)
+	st.Close()
+	if err != nil {
+		return err
+	}
+	root := ws.OriginPath
+	if ws.Parent != 0 || root == "" || at != "" && at != root {
+		return nil
+	}
+	if m := daemon.MountOf(mounts, root); m != nil && m.Ours() {
+		return nil // it is shown there already
+	}
+	if info, err := os.Lstat(root); err != nil || !info.IsDir() {
+		return nil //nolint:nilerr // it went away; the workspace is what there is
+	}
+	return a.takeIn(ctx, dir, name, root, true, keep)
 }
 
 // projectRoot is the directory that a command in cwd is about.

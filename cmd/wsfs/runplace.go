@@ -67,6 +67,11 @@ func (a *app) runPlace(ctx context.Context, o *runOptions, named bool) (*runPlac
 	if err := peek(ctx, w.store); err != nil {
 		return nil, err
 	}
+	if a.workspaceFlag != "" {
+		if err := a.takeInNamed(ctx, mounts, w.store, base, at, o.keep); err != nil {
+			return nil, err
+		}
+	}
 	err = a.withDaemon(ctx, w.store, func(c *daemon.Client) (err error) {
 		p.RunReply, err = c.Run(ctx, daemon.RunRequest{Workspace: base, Fork: o.fork, Session: o.session,
 			Named: named && (a.workspaceFlag == "" || o.fork != nil)}) // who names a workspace means it

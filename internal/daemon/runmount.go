@@ -139,6 +139,14 @@ func (d *Daemon) endRunMount(id store.WorkspaceID, m *runMount) {
 func (d *Daemon) endIdle(id store.WorkspaceID) {
 	d.runs.mounting.Lock()
 	defer d.runs.mounting.Unlock()
+	for range 50 { // a run that has just ended is heard of in a moment
+		if m := d.runs.mounts[id]; m == nil || m.users == 0 {
+			break
+		}
+		d.runs.mounting.Unlock()
+		time.Sleep(10 * time.Millisecond)
+		d.runs.mounting.Lock()
+	}
 	m := d.runs.mounts[id]
 	if m == nil || m.users > 0 {
 		return
