@@ -93,6 +93,9 @@ func (f *FS) ImportWith(ctx context.Context, dir string, who store.Attribution, 
 	if err := f.cutDirty(func(*node) bool { return true }); err != nil {
 		return ImportResult{}, err
 	}
+	f.mu.Lock()
+	moves := f.moves
+	f.mu.Unlock()
 	pinned, err := f.loadAll(ctx)
 	defer f.unpin(pinned)
 	if err != nil {
@@ -124,6 +127,11 @@ func (f *FS) ImportWith(ctx context.Context, dir string, who store.Attribution, 
 	f.enter(nil)
 	defer f.leave()
 	f.mu.Lock()
+	if moves != f.moves {
+		f.mu.Unlock()
+		f.blobs.Applied(staged)
+		return ImportResult{}, fmt.Errorf("import %s: workspace %q was rolled back meanwhile; import again: %w", dir, f.ws.Name, syscall.EAGAIN)
+	}
 	slot, err := im.apply(top, who, staged)
 	if err == nil {
 		for _, p := range im.pairs {

@@ -26,29 +26,7 @@ func (f *FS) Restore(ctx context.Context, who store.Attribution, name string, fr
 	if err := f.writable("restore", name); err != nil {
 		return RestoreResult{}, err
 	}
-	rel := strings.Trim(path.Clean("/"+name), "/")
-	chain, err := pathIn(ctx, from, rel)
-	if err != nil {
-		return RestoreResult{}, fmt.Errorf("restore %q: %w", name, err)
-	}
-	tree, err := treeIn(ctx, from, chain[len(chain)-1])
-	if err != nil {
-		return RestoreResult{}, fmt.Errorf("restore %q: %w", name, err)
-	}
-	if err := f.cutDirty(func(*node) bool { return true }); err != nil {
-		return RestoreResult{}, err
-	}
-	pinned, err := f.loadAll(ctx)
-	defer f.unpin(pinned)
-	if err != nil {
-		return RestoreResult{}, err
-	}
-	removed := map[store.Ino]bool{}
-	if err := f.findRemoved(ctx, chain, removed); err != nil {
-		return RestoreResult{}, fmt.Errorf("restore %q: %w", name, err)
-	}
-	r := &restorer{f: f, made: map[store.Ino]*node{}, removed: removed}
-	ev, err := r.restore(who, chain, tree)
+	res, ev, err := f.restore(ctx, who, name, from)
 	if err != nil {
 		return RestoreResult{}, err
 	}
@@ -56,21 +34,43 @@ func (f *FS) Restore(ctx context.Context, who store.Attribution, name string, fr
 		f.notifier.push(event{moved: ev})
 		f.notifier.drain()
 	}
-	return r.res, nil
+	return res, nil
 }
 
-// restore makes the change and returns what to tell of it, nil if there was nothing to do.
-func (r *restorer) restore(who store.Attribution, chain []*past, tree *past) (*Moved, error) {
-	f := r.f
+// restore makes the change and returns what to tell of it, nil if there was nothing to do. What it has loaded stays
+// loaded because nobody moves the workspace behind the gate.
+func (f *FS) restore(ctx context.Context, who store.Attribution, name string, from *store.View) (RestoreResult, *Moved, error) {
 	f.enter(nil)
 	defer f.leave()
+	var none RestoreResult
+	rel := strings.Trim(path.Clean("/"+name), "/")
+	chain, err := pathIn(ctx, from, rel)
+	if err != nil {
+		return none, nil, fmt.Errorf("restore %q: %w", name, err)
+	}
+	tree, err := treeIn(ctx, from, chain[len(chain)-1])
+	if err != nil {
+		return none, nil, fmt.Errorf("restore %q: %w", name, err)
+	}
+	if err := f.cutDirty(func(*node) bool { return true }); err != nil {
+		return none, nil, err
+	}
+	pinned, err := f.loadAll(ctx)
+	defer f.unpin(pinned)
+	if err != nil {
+		return none, nil, err
+	}
+	removed := map[store.Ino]bool{}
+	if err := f.findRemoved(ctx, chain, removed); err != nil {
+		return none, nil, fmt.Errorf("restore %q: %w", name, err)
+	}
 	f.mu.Lock()
-	r.ch, r.tell = f.begin(nil, store.OpRestore, who), newTeller(f)
+	r := &restorer{f: f, ch: f.begin(nil, store.OpRestore, who), tell: newTeller(f), made: map[store.Ino]*node{}, removed: removed}
 	r.ch.tell = r.tell
-	err := r.path(chain, tree)
+	err = r.path(chain, tree)
 	if err != nil || len(r.ch.op.Versions) == 0 {
 		f.mu.Unlock()
-		return nil, err
+		return r.res, nil, err
 	}
 	slot, err := r.ch.commit()
 	var ev *Moved
@@ -79,7 +79,7 @@ func (r *restorer) restore(who store.Attribution, chain []*past, tree *past) (*M
 		ev = r.tell.ev()
 	}
 	f.mu.Unlock()
-	return ev, f.finish(slot, err)
+	return r.res, ev, f.finish(slot, err)
 }
 
 // past is one entry as it was.
