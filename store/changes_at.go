@@ -31,6 +31,13 @@ func (s *Store) ChangesAt(ctx context.Context, at []Segment) ([]*ChangeRow, erro
 		return c.bad
 	})
 	w := newWho(s.r)
+	if err == nil {
+		commands := make([]CommandID, len(ids))
+		for i := range ids {
+			commands[i] = CommandID(ids[i][1])
+		}
+		err = w.preload(ctx, commands)
+	}
 	for i := 0; i < len(out) && err == nil; i++ {
 		if out[i] != nil {
 			err = w.fill(ctx, out[i], ids[i])

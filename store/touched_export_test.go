@@ -7,7 +7,7 @@ func TouchedQueries(n int) map[string]string {
 		"touched by":      sqlTouchedBy,
 		"touched except":  sqlTouchedExcept,
 		"versions before": sqlVersionsBefore, "lineage": sqlLineage,
-		"command at": sqlCommandAt,
-		"changes at": withKeys(sqlChangesAt, n, 3),
+		"command at":     sqlCommandAt,
+		"commands by id": withKeys(sqlCommandsByID, n, 2), "changes at": withKeys(sqlChangesAt, n, 3),
 	}
 }

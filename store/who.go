@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 )
 
@@ -76,6 +77,29 @@ func (w *who) command(ctx context.Context, id CommandID) (*CommandRow, error) {
 	})
 	w.commands[id] = r
 	return r, err
+}
+
+const sqlCommandsByID = `WITH k(n, id) AS (VALUES %s) SELECT ` + commandCols + ` FROM k CROSS JOIN command c WHERE c.id = k.id`
+
+// preload finds many commands at once, for command.
+func (w *who) preload(ctx context.Context, ids []CommandID) error {
+	asked := make(map[CommandID]bool)
+	var keys []any
+	for _, id := range ids {
+		if id != 0 && !asked[id] {
+			asked[id] = true
+			keys = append(keys, int64(0), int64(id))
+		}
+	}
+	c := newCells(commandColCount)
+	return keyed(ctx, w.q, sqlCommandsByID, 2, keys, func(rows *sql.Rows) error {
+		if err := c.scan(rows); err != nil {
+			return err
+		}
+		r := c.command()
+		w.commands[r.ID] = r
+		return c.bad
+	})
 }
 
 // maxAncestors bounds a process chain that damage has made a circle.
