@@ -20,6 +20,7 @@ const (
 	Xattr     = "xattr"     // extended attributes
 	Temporary = "temporary" // created and deleted by one command
 	Made      = "made"      // the workspace itself
+	Moved     = "moved"     // the workspace to another state
 )
 
 // Entry is one line of a log: what one step of a command did to one path. Changes that only make sense together are
@@ -43,6 +44,7 @@ type Entry struct {
 	NewMode  uint32
 	UID, GID uint32
 	Target   string // of a symbolic link
+	Why      string // of a Moved entry: rollback, undo, redo
 	Session  *store.Session
 	Command  *store.Command
 	Ran      *store.CommandRow // Command with how it ended

@@ -11,14 +11,16 @@ import (
 
 // LogQuery selects what Log shows. The zero value of every field but View means "any".
 type LogQuery struct {
-	View    *store.View // newest state to look back from
-	Path    string      // of a file: that file, through renames and saves by temp+rename; of a directory: all below it
-	Session string      // changes by sessions of this name, and by those below them
-	Outside bool        // only by sessions that work on another workspace
-	Command store.CommandID
-	After   store.Seq // only changes after this seq
-	Deleted bool      // only what was deleted
-	Limit   int       // at most so many entries; 0: all
+	View *store.View // newest state to look back from
+	// Workspace tells of moves of its pointer too, rollbacks and what took them back; 0: of none. View must be its present.
+	Workspace store.WorkspaceID
+	Path      string // of a file: that file, through renames and saves by temp+rename; of a directory: all below it
+	Session   string // changes by sessions of this name, and by those below them
+	Outside   bool   // only by sessions that work on another workspace
+	Command   store.CommandID
+	After     store.Seq // only changes after this seq
+	Deleted   bool      // only what was deleted
+	Limit     int       // at most so many entries; 0: all
 }
 
 // errEnough ends a walk whose limit is reached. It never leaves this package.
@@ -83,7 +85,17 @@ func (l *logger) all(ctx context.Context, cq store.ChangeQuery, under *target) e
 		cq.Command = 0
 	}
 	whole := cq.Command == 0
-	return l.st.Changes(ctx, cq, func(row *store.ChangeRow) error {
+	mv := &moves{}
+	if under == nil && !l.q.Deleted {
+		var err error
+		if mv, err = newMoves(ctx, l); err != nil {
+			return err
+		}
+	}
+	err := l.st.Changes(ctx, cq, func(row *store.ChangeRow) error {
+		if err := mv.since(ctx, row.At); err != nil {
+			return err
+		}
 		if !whole {
 			l.places.forget()
 		}
@@ -98,6 +110,10 @@ func (l *logger) all(ctx context.Context, cq store.ChangeQuery, under *target) e
 		l.places.step(row)
 		return nil
 	})
+	if err == nil && l.q.After == 0 {
+		err = mv.since(ctx, 0)
+	}
+	return err
 }
 
 func (l *logger) wanted(row *store.ChangeRow) bool {

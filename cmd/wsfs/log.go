@@ -60,6 +60,9 @@ func (a *app) logCmd() *cobra.Command {
 		}
 		defer st.Close()
 		q := versions.LogQuery{View: rev.View, Path: path, Session: session, Deleted: deleted, Limit: limit}
+		if rev.Revision.Point.Kind == versions.AtHead {
+			q.Workspace = rev.Workspace.ID
+		}
 		if q.After, err = a.since(ctx, st.Store, rev, since); err != nil {
 			return err
 		}

@@ -29,6 +29,7 @@ type LogLine struct {
 	Mode       string   `json:"mode,omitempty"`
 	OldMode    string   `json:"old_mode,omitempty"`
 	Target     string   `json:"target,omitempty"`
+	Why        string   `json:"why,omitempty"` // of a move of the workspace: rollback, undo, redo
 	Session    string   `json:"session,omitempty"`
 	SessionID  int64    `json:"session_id,omitempty"`
 	Command    string   `json:"command,omitempty"` // as in WS@cN
@@ -79,7 +80,7 @@ type Process struct {
 func LogLineOf(e *versions.Entry) LogLine {
 	l := LogLine{
 		Seq: int64(e.Seq), First: int64(e.First), Time: ui.Stamp(e.At), What: e.What, Type: TypeName(e.Type), Ino: uint64(e.Ino),
-		Size: e.Size, Plus: e.Plus, Minus: e.Minus,
+		Size: e.Size, Plus: e.Plus, Minus: e.Minus, Why: e.Why,
 	}
 	l.Path, l.PathBase64 = ui.Text(e.Path)
 	l.From, l.FromBase64 = ui.Text(e.From)

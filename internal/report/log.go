@@ -220,6 +220,8 @@ func (p *Log) line(e *versions.Entry) string {
 		more = "to " + Itoa(int64(e.UID)) + ":" + Itoa(int64(e.GID))
 	case versions.Made:
 		name = "the workspace"
+	case versions.Moved:
+		name, more = "the workspace here", "("+e.Why+")"
 	}
 	line := p.Out.Styled("@"+Itoa(int64(e.Seq)), ui.Dim) + " " + p.Out.Styled(what, style) + " " + name
 	if more != "" {
