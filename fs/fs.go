@@ -31,6 +31,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"wsfs/blob"
@@ -58,7 +59,8 @@ type FS struct {
 	now   func() time.Time
 	opts  Options
 
-	gate     sync.RWMutex // held for reading by every change, for writing by Hold
+	gate     sync.RWMutex  // held for reading by every change, for writing by Hold
+	released atomic.Uint64 // how often it was opened after something was moved or edited
 	locks    lockTable
 	notifier notifier
 	statfs   statfsCache

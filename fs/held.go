@@ -90,6 +90,9 @@ func (h *Held) Release() {
 		return
 	}
 	h.done = true
+	if len(h.moved) > 0 {
+		h.f.released.Add(1)
+	}
 	h.f.gate.Unlock()
 	for _, m := range h.moved {
 		h.f.notifier.push(event{moved: m})

@@ -251,8 +251,11 @@ func (f *FS) Rmdir(c *Call, parent store.Ino, name string) error {
 }
 
 func (f *FS) remove(c *Call, parent store.Ino, name string, kind store.OpKind) error {
-	f.enter(c)
+	err := f.enterNamed(c)
 	defer f.leave()
+	if err != nil {
+		return nameErr("remove", name, syscall.ESTALE)
+	}
 	who := c.who()
 	f.mu.Lock()
 	p, n, err := f.victim(c, parent, name, kind == store.OpRmdir)

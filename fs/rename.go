@@ -14,8 +14,11 @@ func (f *FS) Rename(c *Call, parent store.Ino, name string, newParent store.Ino,
 	if err := checkName("rename", newName); err != nil {
 		return err
 	}
-	f.enter(c)
+	stale := f.enterNamed(c) != nil
 	defer f.leave()
+	if stale {
+		return nameErr("rename", name, syscall.ESTALE)
+	}
 	who := c.who()
 	r := rename{f: f, c: c, name: name, newName: newName}
 	for {

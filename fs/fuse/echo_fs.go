@@ -24,6 +24,8 @@ type echoFS struct {
 	thread atomic.Uint32 // of the helper under way, 0 if there is none
 	run    atomic.Pointer[echoRun]
 
+	suspects suspects
+
 	referred func(id uint64) // counts a reference that only fs has counted; nil: nobody else counts
 }
 
@@ -72,6 +74,7 @@ func (r *echoRun) slot(parent uint64, name string) *echoSlot {
 func (e *echoFS) Lookup(cancel <-chan struct{}, h *gofuse.InHeader, name string, out *gofuse.EntryOut) gofuse.Status {
 	r := e.helper(h)
 	if r == nil {
+		e.suspects.looked(h.NodeId, name) // before: a move that comes between makes it a suspect again
 		st := e.RawFileSystem.Lookup(cancel, h, name, out)
 		if st == gofuse.OK && out.NodeId == 0 && e.thread.Load() != 0 {
 			// The helper must be asked about too: a name that the kernel knows to be absent cannot be removed.
@@ -229,12 +232,18 @@ func (e *echoFS) Unlink(cancel <-chan struct{}, h *gofuse.InHeader, name string)
 	if r := e.helper(h); r != nil {
 		return e.depart(r, cancel, h, name, false)
 	}
+	if st := e.suspects.check(h.NodeId, name); st != gofuse.OK {
+		return st
+	}
 	return e.RawFileSystem.Unlink(cancel, h, name)
 }
 
 func (e *echoFS) Rmdir(cancel <-chan struct{}, h *gofuse.InHeader, name string) gofuse.Status {
 	if r := e.helper(h); r != nil {
 		return e.depart(r, cancel, h, name, true)
+	}
+	if st := e.suspects.check(h.NodeId, name); st != gofuse.OK {
+		return st
 	}
 	return e.RawFileSystem.Rmdir(cancel, h, name)
 }
@@ -261,6 +270,9 @@ func (e *echoFS) depart(r *echoRun, cancel <-chan struct{}, h *gofuse.InHeader, 
 func (e *echoFS) Rename(cancel <-chan struct{}, in *gofuse.RenameIn, from, to string) gofuse.Status {
 	r := e.helper(&in.InHeader)
 	if r == nil {
+		if st := max(e.suspects.check(in.NodeId, from), e.suspects.check(in.Newdir, to)); st != gofuse.OK {
+			return st
+		}
 		return e.RawFileSystem.Rename(cancel, in, from, to)
 	}
 	r.mu.Lock()

@@ -30,6 +30,9 @@ type movedView struct {
 
 func (m *Mount) moved(v movedView, ev *fs.Moved) {
 	start := time.Now()
+	if m.echoes != nil {
+		defer m.echoes.suspects.add(v, ev)()
+	}
 	lost, later := losesName(ev), []store.Ino(nil)
 	for _, id := range ev.Inodes {
 		if lost[id] {
