@@ -300,8 +300,11 @@ func (rm *room) inhabited(root bool) bool {
 	return false
 }
 
-// forgetWait is how long Vacate waits until the kernel has said what it forgot.
-const forgetWait = time.Second
+// Vacate waits so long until the kernel has said what it forgot, and what was closed by programs that have just ended.
+const (
+	forgetWait  = 3 * time.Second
+	releaseWait = 500 * time.Millisecond
+)
 
 // Vacate closes the tree that the key stands for; EBUSY if somebody is in it. Where nobody is, it is opened again when
 // somebody goes in.
@@ -315,6 +318,9 @@ func (m *Mount) Vacate(key any) error {
 	v.mu.RUnlock()
 	if rm == nil {
 		return nil
+	}
+	for end := time.Now().Add(releaseWait); rm.handles.Load() != 0 && time.Now().Before(end); {
+		time.Sleep(2 * time.Millisecond)
 	}
 	if rm.handles.Load() == 0 && !rm.inhabited(true) {
 		rm.empty()
