@@ -150,6 +150,9 @@ func (d *Daemon) unmount(ctx context.Context, point string, lazy bool) error {
 	if entry == nil || entry.m == nil {
 		return Fail(ExitNothing, "unmount %s: this store's daemon has no mount there; `wsfs status` lists its mounts", point)
 	}
+	if minor := deviceOf(point); minor != 0 {
+		defer detachLater(point, minor)()
+	}
 	if err := entry.m.Unmount(ctx, lazy); err != nil {
 		return err
 	}

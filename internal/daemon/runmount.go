@@ -129,6 +129,8 @@ func (d *Daemon) endRunMount(id store.WorkspaceID, m *runMount) {
 	delete(d.runs.mounts, id)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
+	minor := deviceOf(m.point)
+	defer func() { go detachCopies(m.point, minor) }()
 	if err := d.unmount(ctx, m.point, true); err != nil && ExitCode(err) != ExitNothing {
 		d.log.Error("end the mount of a run", "mountpoint", m.point, "error", err)
 	}

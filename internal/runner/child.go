@@ -36,6 +36,7 @@ func Child(args []string) (code int, ok bool) {
 	}
 	runtime.LockOSThread() // capabilities and the subreaper's children belong to a thread
 	syscall.CloseOnExec(fd)
+	_ = os.WriteFile("/proc/self/comm", []byte(daemon.KeeperName), 0) // a name for ps, and for who unmounts
 	dropped := make(chan os.Signal, 8)
 	for _, s := range Passed() {
 		if !signal.Ignored(s) { // else the program shall inherit that
