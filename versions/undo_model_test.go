@@ -147,7 +147,7 @@ func (l *lab) muddle(r *rand.Rand, dir, mark string, n int) {
 // TestUndoRandomAlone lets one session make commands at random, undoes them one by one and redoes them: every state in
 // between must come back exactly, whatever the size of the groups.
 func TestUndoRandomAlone(t *testing.T) {
-	seeds := 12
+	seeds := 5
 	if testing.Short() {
 		seeds = 3
 	}
@@ -218,7 +218,7 @@ func TestUndoRandomAlone(t *testing.T) {
 // TestUndoRandomForeign lets two sessions work at random, each on files of its own in directories they share, and takes
 // all that one of them did back: the other's work must be as if it had been alone.
 func TestUndoRandomForeign(t *testing.T) {
-	seeds := 10
+	seeds := 4
 	if testing.Short() {
 		seeds = 3
 	}
@@ -279,7 +279,7 @@ func TestUndoMergesAsGit(t *testing.T) {
 	l := newLab(t, store.Options{})
 	dir := t.TempDir()
 	clean, stopped := 0, 0
-	for i := range 60 {
+	for i := range 45 {
 		path := fmt.Sprintf("f%d", i)
 		var lines []string
 		for k := range 12 {

@@ -2,14 +2,18 @@ package versions_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	"wsfs/blob"
 	"wsfs/store"
+	"wsfs/store/sqlite"
 	"wsfs/versions"
 )
 
@@ -358,5 +362,36 @@ func TestUndoWhich(t *testing.T) {
 	l.clock = l.clock.Add(versions.Lately)
 	if p, err = l.plan(versions.UndoSelect{}); err != nil || p.Commands[0] != c3 {
 		t.Errorf("long after: %+v, %v", p, err)
+	}
+}
+
+// TestUndoWithoutContents refuses before anything is touched when bytes that would come back are in the store no more.
+func TestUndoWithoutContents(t *testing.T) {
+	l := newLab(t, store.Options{})
+	l.as("base")
+	l.mkdir("d")
+	l.write("d/lost", "these bytes will be lost")
+	l.write("d/kept", "these will not")
+	l.as("s")
+	l.remove("d")
+	if p, err := l.plan(versions.UndoSelect{}); err != nil || p.Created != 3 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	l.damaged = true
+	db, err := sql.Open("sqlite", filepath.Join(l.dir, sqlite.File))
+	l.must(err)
+	hash := blob.Sum([]byte("these bytes will be lost"))
+	res, err := db.Exec("DELETE FROM blob WHERE hash = ?", hash[:])
+	l.must(err)
+	if n, err := res.RowsAffected(); n != 1 || err != nil {
+		t.Fatalf("%d blobs were deleted, %v", n, err)
+	}
+	l.must(db.Close())
+	p, err := l.plan(versions.UndoSelect{})
+	if err == nil || !strings.Contains(err.Error(), "d/lost") || strings.Contains(err.Error(), "d/kept") {
+		t.Errorf("%+v, %v; want an error that names d/lost alone", p, err)
+	}
+	if p, err := l.plan(versions.UndoSelect{Except: []string{"d/lost"}}); err != nil || p.Created != 2 {
+		t.Errorf("without it: %+v, %v", p, err)
 	}
 }
