@@ -25,6 +25,12 @@
 // own image for what the root does itself, and the topmost one left when the root has died. Ancestry is taken when an
 // image is first seen and kept: a process whose parent exits is not re-parented in history.
 //
+// Below a process that was registered ([Registry]: what `wsfs run` does before it starts a program) none of that is asked:
+// everything is one command of one session, the topmost registered one's, unless one further down is of another session.
+// Ancestry leads there for as long as anything of it lives, because the registered process adopts orphans.
+//
+// What a session's root does itself is a command for each burst: see burst.
+//
 // Environments are never stored, and their bytes are cleared once the one variable was looked for. What is not known
 // stays unknown: an environment that could not be read in time gives the mount's session or none, never the session of
 // a neighbour. An environment that may not be read at all (another user's process) counts as one without the variable,
