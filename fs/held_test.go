@@ -17,11 +17,10 @@ import (
 
 // kernel stands for what a kernel caches of a mount: names, absent ones too, and attributes, each until it is told.
 type kernel struct {
-	w       *world
-	names   map[string]fs.Attr // "dir id/name"; ID 0: nothing there
-	attrs   map[store.Ino]fs.Attr
-	dead    map[store.Ino]bool // directories that it saw removed
-	handles map[string][]openFile
+	w     *world
+	names map[string]fs.Attr // "dir id/name"; ID 0: nothing there
+	attrs map[store.Ino]fs.Attr
+	dead  map[store.Ino]bool // directories that it saw removed
 }
 
 type openFile struct {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -143,12 +145,9 @@ func (d *Daemon) Close() error {
 	d.mu.Unlock()
 	first := d.unmountAll(unmountPatience)
 	if d.server != nil {
-		// While the lock is ours, or it would be another daemon's socket. Who comes from now on finds none, and waits for the
-		// lock; who has come before is still answered.
-		if err := os.Remove(SocketPath(d.o.Store)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			d.log.Warn("remove the socket", "error", err)
+		if err := d.lastCalls(); err != nil {
+			d.log.Warn("close the socket", "error", err)
 		}
-		time.Sleep(lastCalls)
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		if d.server.Shutdown(ctx) != nil {
 			_ = d.server.Close() // somebody holds a request open; the store goes away under it
@@ -162,8 +161,34 @@ func (d *Daemon) Close() error {
 	return first
 }
 
-// lastCalls is how long a connection may take from the socket's queue to the server.
-const lastCalls = 20 * time.Millisecond
+// lastCalls takes the socket away, while the lock is ours and it can be no other daemon's: who comes from now on finds none,
+// and waits for the lock. Who has come before is still answered: connections leave the socket's queue in order, so once
+// one that was made after it had another name is answered, all others are with the server.
+func (d *Daemon) lastCalls() error {
+	aside := SocketPath(d.o.Store) + ".end"
+	if err := os.Rename(SocketPath(d.o.Store), aside); err != nil {
+		return err
+	}
+	defer os.Remove(aside)
+	path, done, err := shortPath(d.o.Store, filepath.Base(aside))
+	if err != nil {
+		return err
+	}
+	defer done()
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(c, "GET /v1/status HTTP/1.0\r\n\r\n"); err != nil {
+		return err
+	}
+	_, err = c.Read(make([]byte, 1))
+	return err
+}
 
 // caller attributes a change that came over the API to whoever sent it.
 func (d *Daemon) caller(ctx context.Context, s *slot) store.Attribution {

@@ -20,9 +20,9 @@ const maxSocketPath = 107
 // SocketPath is where the daemon of the store in dir answers.
 func SocketPath(dir string) string { return filepath.Join(dir, socketName) }
 
-// shortPath is a path to the socket that fits into a socket address, however deep the store lies.
-func shortPath(dir string) (path string, done func(), err error) {
-	path = SocketPath(dir)
+// shortPath is a path to a socket in the store that fits into a socket address, however deep the store lies.
+func shortPath(dir, name string) (path string, done func(), err error) {
+	path = filepath.Join(dir, name)
 	if len(path) <= maxSocketPath {
 		return path, func() {}, nil
 	}
@@ -30,7 +30,7 @@ func shortPath(dir string) (path string, done func(), err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("open %s: %w", dir, err)
 	}
-	return "/proc/self/fd/" + strconv.Itoa(fd) + "/" + socketName, func() { _ = unix.Close(fd) }, nil
+	return "/proc/self/fd/" + strconv.Itoa(fd) + "/" + name, func() { _ = unix.Close(fd) }, nil
 }
 
 // listen makes the store's socket. The caller holds the store's lock, so a socket that is there was left by a daemon
@@ -39,7 +39,7 @@ func listen(dir string) (net.Listener, error) {
 	if err := os.Remove(SocketPath(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove the old socket: %w", err)
 	}
-	path, done, err := shortPath(dir)
+	path, done, err := shortPath(dir, socketName)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func listen(dir string) (net.Listener, error) {
 
 // dial connects to the store's daemon. errNoDaemon says that there is none.
 func dial(dir string) (net.Conn, error) {
-	path, done, err := shortPath(dir)
+	path, done, err := shortPath(dir, socketName)
 	if err != nil {
 		return nil, err
 	}
