@@ -110,7 +110,15 @@ func (h *history) span(ctx context.Context, sp store.Span, versions bool, p *pic
 			delete(h.seen, it.Ino)
 		}
 		switch s.Kind {
-		case store.OpImport, store.OpRestore, store.OpUndo, store.OpRedo:
+		case store.OpUndo, store.OpRedo:
+			// The items tell every name; an inode may have changed under any of them.
+			h.item(s, it, v, mine)
+			switch it.Op {
+			case store.OpLink, store.OpRename, store.OpExchange:
+				h.inode(s, it, v, mine, false)
+			}
+			return nil
+		case store.OpImport, store.OpRestore:
 			if w == nil || w.at != at {
 				flush()
 				w = &wholeStep{at: at, mine: mine, timeline: s.Timeline, command: s.Command, versions: map[store.Ino]*store.Version{}}
@@ -158,11 +166,7 @@ func (h *history) item(s *store.Step, it *store.Item, v *store.Version, mine boo
 		}
 		h.names[k] = append(list, nameEvent{at: at, mine: mine, before: before, after: after, command: s.Command})
 	}
-	ino := func(born bool) {
-		h.inos[it.Ino] = append(h.inos[it.Ino], inoEvent{
-			at: at, mine: mine, born: born, after: v, timeline: s.Timeline, command: s.Command,
-		})
-	}
+	ino := func(born bool) { h.inode(s, it, v, mine, born) }
 	here, from := store.DirName{Parent: it.Parent, Name: it.Name}, store.DirName{Parent: it.FromParent, Name: it.FromName}
 	switch it.Op {
 	case store.OpCreate, store.OpMkdir, store.OpSymlink, store.OpMknod:
@@ -195,6 +199,13 @@ func (h *history) item(s *store.Step, it *store.Item, v *store.Version, mine boo
 	case store.OpCreate:
 		h.kinds[it.Ino] = fileType
 	}
+}
+
+// inode takes in that an item's inode changed.
+func (h *history) inode(s *store.Step, it *store.Item, v *store.Version, mine, born bool) {
+	h.inos[it.Ino] = append(h.inos[it.Ino], inoEvent{
+		at: moment{seq: s.Seq}, mine: mine, born: born, after: v, timeline: s.Timeline, command: s.Command,
+	})
 }
 
 // sort puts all events in order and notes which names are ours.
