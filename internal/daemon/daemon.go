@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -57,12 +55,13 @@ type Daemon struct {
 	stopOnce sync.Once
 	stop     chan struct{} // closed when the daemon should end
 
-	mu     sync.Mutex
-	slots  map[store.WorkspaceID]*slot
-	mounts map[string]*mounted // by mountpoint
-	askers []*slot             // the last that callerAt was asked for; oldest first
-	ending bool                // no new mounts
-	tried  bool                // a mount was asked for since the start
+	mu      sync.Mutex
+	slots   map[store.WorkspaceID]*slot
+	mounts  map[string]*mounted // by mountpoint
+	askers  []*slot             // the last that callerAt was asked for; oldest first
+	ending  bool                // no new mounts
+	callers callers
+	tried   bool // a mount was asked for since the start
 }
 
 // Open takes the store's lock, opens the store and replays its journal. A *store.LockedError says who has it.
@@ -119,6 +118,7 @@ func (d *Daemon) Listen(ctx context.Context) error {
 	d.server = &http.Server{
 		Handler:           d.handler,
 		ConnContext:       withPeer,
+		ConnState:         d.callers.state,
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
 	}
@@ -159,35 +159,6 @@ func (d *Daemon) Close() error {
 		first = err
 	}
 	return first
-}
-
-// lastCalls takes the socket away, while the lock is ours and it can be no other daemon's: who comes from now on finds none,
-// and waits for the lock. Who has come before is still answered: connections leave the socket's queue in order, so once
-// one that was made after it had another name is answered, all others are with the server.
-func (d *Daemon) lastCalls() error {
-	aside := SocketPath(d.o.Store) + ".end"
-	if err := os.Rename(SocketPath(d.o.Store), aside); err != nil {
-		return err
-	}
-	defer os.Remove(aside)
-	path, done, err := shortPath(d.o.Store, filepath.Base(aside))
-	if err != nil {
-		return err
-	}
-	defer done()
-	c, err := net.Dial("unix", path)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(c, "GET /v1/status HTTP/1.0\r\n\r\n"); err != nil {
-		return err
-	}
-	_, err = c.Read(make([]byte, 1))
-	return err
 }
 
 // caller attributes a change that came over the API to whoever sent it.

@@ -40,6 +40,10 @@ func TestRequestsWhileADaemonEnds(t *testing.T) {
 				break
 			}
 			if err != nil {
+				var gone *GoneError
+				if errors.As(err, &gone) {
+					err = errors.Join(err, gone.err)
+				}
 				t.Fatalf("request %d: %v", n, err)
 			}
 		}
