@@ -33,6 +33,13 @@ type UndoSelect struct {
 	Picks map[string][]int
 	// Now is what "lately" is counted from.
 	Now time.Time
+	// idle are commands that left nothing to take back: the last one is looked for before them.
+	idle []store.CommandID
+}
+
+// last reports whether the last command that changed something is meant.
+func (s *UndoSelect) last() bool {
+	return !s.Redo && len(s.Commands)+len(s.Sessions) == 0 && s.Since == 0 && s.After == 0
 }
 
 // Lately is how long a session counts as active after its last change.
@@ -335,10 +342,10 @@ func (l *life) pickLast(ctx context.Context, sel *UndoSelect, dead *undoings) (*
 	var last *store.Step
 	var move *piece
 	err := l.back(ctx, store.Span{}, func(pc *piece, s *store.Step) (bool, error) {
-		_, session := who(pc, s)
+		command, session := who(pc, s)
 		switch {
 		case s != nil && s.Bare, takesBack(pc, s), dead.deadBy(pc, s) != nil, s != nil && !pc.own && s.Kind == store.OpWorkspace,
-			s != nil && s.Kind == store.OpWorkspace, len(sel.Own) > 0 && !slices.Contains(sel.Own, session):
+			s != nil && s.Kind == store.OpWorkspace, len(sel.Own) > 0 && !slices.Contains(sel.Own, session), slices.Contains(sel.idle, command):
 			return true, nil
 		}
 		if last, move = s, nil; s == nil {

@@ -2,6 +2,7 @@ package versions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -87,6 +88,24 @@ func (p *UndoPlan) Contents(st *store.Store) ([]blob.Staged, error) {
 // be in the database. Everything else that happened since is kept, or the plan has conflicts. The cost is that of the changes
 // since the first of them, never that of the tree. Errors are ErrNothing, ErrDecide, or real.
 func PlanUndo(ctx context.Context, st *store.Store, ws *store.Workspace, at Place, sel UndoSelect) (*UndoPlan, error) {
+	var idle *UndoPlan
+	for {
+		plan, err := planUndo(ctx, st, ws, at, sel)
+		switch {
+		case errors.Is(err, ErrNothing) && idle != nil:
+			return idle, nil
+		case err != nil, !sel.last() || !plan.Empty() || len(plan.Conflicts) > 0 || len(plan.Commands) != 1 || len(sel.Paths)+len(sel.Except) > 0:
+			return plan, err
+		}
+		// A command that left nothing behind, such as a chmod to the same mode, is not the last one that changed something.
+		if idle == nil {
+			idle = plan
+		}
+		sel.idle = append(sel.idle, plan.Commands[0])
+	}
+}
+
+func planUndo(ctx context.Context, st *store.Store, ws *store.Workspace, at Place, sel UndoSelect) (*UndoPlan, error) {
 	sel.Paths, sel.Except = cleanAll(sel.Paths), cleanAll(sel.Except)
 	l, err := lifeOf(ctx, st, ws, at)
 	if err != nil {
