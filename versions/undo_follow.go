@@ -123,6 +123,16 @@ func (p *planner) follow(ctx context.Context) error {
 			continue
 		}
 		from := p.there(m.from)
+		if heir, err := p.current(ctx, m.to); err != nil {
+			return err
+		} else if p.savedOver(m.to, m.ino, heir) && p.want[from] == m.ino {
+			// Somebody saved it by replacing it: what has the name now goes back in its place, unless that name had
+			// another file before.
+			if rs := runs(p.h.names[m.to]); rs[len(rs)-1].before == 0 {
+				p.want[from], p.want[m.to] = heir, 0
+			}
+			continue
+		}
 		if p.want[from] == m.ino {
 			delete(p.want, from)
 		}
@@ -162,6 +172,19 @@ func (p *planner) follow(ctx context.Context) error {
 		p.want[at[0]], p.want[to] = 0, m.ino
 	}
 	return nil
+}
+
+// savedOver reports whether heir took the place of ino, which we only moved to a name, by a save.
+func (p *planner) savedOver(k store.DirName, ino, heir store.Ino) bool {
+	if !p.regular(ino, heir) || mineIn(p.h.inos[ino]) || p.now[ino] == nil || p.now[ino].Nlink > 0 {
+		return false
+	}
+	for _, m := range p.moves {
+		if m.ino == ino && m.to == k {
+			return true
+		}
+	}
+	return false
 }
 
 // backOne takes the step from theirs to base back in ours.

@@ -1,6 +1,7 @@
 package versions
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -120,10 +121,18 @@ func (p *planner) made(ctx context.Context, r *nameRun) (*store.Version, error) 
 		case e.born && e.mine:
 			v, open = e.after, true
 		case !e.mine && (open || e.at.compare(r.to) > 0):
-			if v == nil {
-				v = e.before
+			if v != nil || e.before != nil {
+				return cmp.Or(v, e.before), nil
 			}
-			return v, nil
+			view, err := p.st.ViewAt(ctx, e.timeline, e.at.seq-1)
+			if err != nil {
+				return nil, err
+			}
+			vs, err := view.Versions(ctx, []store.Ino{r.after})
+			if err != nil {
+				return nil, err
+			}
+			return vs[0], nil
 		case open || e.at.compare(r.to) <= 0:
 			if e.after != nil {
 				v = e.after

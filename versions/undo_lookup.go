@@ -129,15 +129,14 @@ func (h *history) lookUp(ctx context.Context) error {
 		for i := range list {
 			e := &list[i]
 			switch {
-			case e.born || e.before != nil:
-			case e.after == nil && !e.mine:
+			case e.born || e.before != nil || !e.mine:
 			case e.after == nil:
 				if err := h.around(ctx, ino, e); err != nil {
 					return err
 				}
 			case e.after.Parent == 0:
 				e.born = true
-			case e.mine || i > 0 && list[i-1].mine || i+1 < len(list) && list[i+1].mine:
+			default:
 				ids, want = append(ids, e.after.Parent), append(want, e)
 			}
 		}

@@ -250,6 +250,8 @@ func (p *planner) invert(ctx context.Context, k store.DirName, cur store.Ino, r 
 		return cur, p.mergeInto(ctx, path, cur, r)
 	case r.after == 0 && p.same(ctx, r.before, cur):
 		return cur, nil
+	case r.before == 0 && p.savedOver(k, r.after, cur):
+		return cur, nil // follow moves it
 	case r.before == 0:
 		p.conflict(path, "%s made it, and %s replaced it since", by(r.command), by(r.other))
 	case r.after == 0:

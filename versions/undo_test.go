@@ -276,6 +276,21 @@ func TestUndoKeepsOthers(t *testing.T) {
 			then: func(l *lab) { l.write("b", "b") }, want: map[string]string{"a": lines("1 2 3 4 Y 6 7 8 9"), "b": "b"},
 		},
 		{
+			name: "moved over, then edited and saved", base: func(l *lab) {
+				l.write("a", lines("1 2 3 4 5 6 7 8 9"))
+				l.write("g", lines("1 X 3 4 5 6 7 8 9"))
+			},
+			mine: func(l *lab) { l.rename("g", "a") }, then: func(l *lab) {
+				l.append("a", "Y\n")
+				l.save("a", lines("1 X 3 4 5 6 7 8 9 Y Z"))
+			},
+			want: map[string]string{"a": lines("1 2 3 4 5 6 7 8 9 Y Z"), "g": lines("1 X 3 4 5 6 7 8 9 Y")},
+		},
+		{
+			name: "renamed, then saved", base: func(l *lab) { l.write("a", "1") }, mine: func(l *lab) { l.rename("a", "b") },
+			then: func(l *lab) { l.save("b", "2") }, want: map[string]string{"a": "2", "b": ""},
+		},
+		{
 			name: "undone by hand", base: func(l *lab) { l.write("a", "1"); l.write("b", "1") },
 			mine: func(l *lab) { l.write("a", "2"); l.write("b", "2") }, then: func(l *lab) { l.write("a", "1") },
 			want: map[string]string{"a": "1", "b": "1"},
