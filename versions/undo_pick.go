@@ -339,7 +339,7 @@ func (l *life) pickLast(ctx context.Context, sel *UndoSelect, dead *undoings) (*
 			return nil, err
 		}
 	}
-	var last *store.Step
+	var last, first *store.Step
 	var move *piece
 	err := l.back(ctx, store.Span{}, func(pc *piece, s *store.Step) (bool, error) {
 		command, session := who(pc, s)
@@ -347,6 +347,10 @@ func (l *life) pickLast(ctx context.Context, sel *UndoSelect, dead *undoings) (*
 		case s != nil && s.Bare, takesBack(pc, s), dead.deadBy(pc, s) != nil, s != nil && !pc.own && s.Kind == store.OpWorkspace,
 			s != nil && s.Kind == store.OpWorkspace, len(sel.Own) > 0 && !slices.Contains(sel.Own, session), slices.Contains(sel.idle, command):
 			return true, nil
+		}
+		if s != nil && s.Kind == store.OpImport && s.Seq <= 2 {
+			first = s // what the workspace began with: that is not the slip of somebody at work
+			return false, nil
 		}
 		if last, move = s, nil; s == nil {
 			move = pc
@@ -361,6 +365,8 @@ func (l *life) pickLast(ctx context.Context, sel *UndoSelect, dead *undoings) (*
 	case move != nil:
 		p.add(move, nil, false)
 		return p, nil
+	case first != nil:
+		return nil, nothing("undo: nothing is left but the import that the workspace began with; `wsfs undo --command c%d` takes that back", first.Command)
 	case last == nil && len(sel.Own) > 0:
 		return nil, nothing("undo: no command of this session changed anything that is not undone already")
 	case last == nil:
