@@ -22,8 +22,9 @@ func (a *app) applyCmd() *cobra.Command {
 		Use: "apply [WS] [DIR]", ValidArgsFunction: a.completeOnlyWorkspace,
 		Short: "Write a workspace's changes back to the directory that it came from",
 		Long: "Writes what workspace WS (default: that of the mount or of the directory you are in) has changed since it was last\n" +
-			"equal to DIR (default: the directory that it came from) into that directory. What was changed there too is a conflict:\n" +
-			"all are listed, and nothing is written. Each file changes in an instant, and only times are no change.",
+			"equal to DIR (default: the directory that it came from) into that directory. Texts that were changed there too are\n" +
+			"merged; what does not merge is a conflict: all are listed, and nothing is written. Each file changes in an instant,\n" +
+			"and only times are no change.",
 		Args: cobra.MaximumNArgs(2),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -145,6 +146,9 @@ func (a *app) applied(res *daemon.ApplyReply, dry bool) error {
 	}
 	for _, p := range res.Paths {
 		fmt.Fprintf(w, "%s %s\n", p.What, ui.Name(string(p.Path)))
+	}
+	for _, r := range res.Refused {
+		fmt.Fprintf(w, "refused %s: extended attribute %s: %s\n", ui.Name(string(r.Path)), ui.Quote(r.Name), r.Why)
 	}
 	verb := "applied"
 	if dry {

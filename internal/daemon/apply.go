@@ -35,9 +35,10 @@ type ApplyReply struct {
 	Paths     []AppliedPath   `json:"paths"`
 	Conflicts []ApplyConflict `json:"conflicts,omitempty"`
 	Skipped   int             `json:"skipped,omitempty"` // changes that Only leaves out
+	Refused   []RefusedAttr   `json:"refused,omitempty"` // what the directory did not take
 }
 
-// AppliedPath is one path that was written: created, changed, removed, or mode.
+// AppliedPath is one path that was written: created, changed, merged, removed, mode, or xattr.
 type AppliedPath struct {
 	What string `json:"what"`
 	Path Path   `json:"path"`
@@ -135,7 +136,9 @@ type applying struct {
 	at   store.Pin
 
 	steps []step
-	equal map[string]hosttree.Entry // what both came to by themselves
+	equal map[string]hosttree.Entry    // what both came to by themselves
+	attrs map[string]map[string][]byte // extended attributes of the workspace, by path
+	names map[store.Ino][]string       // paths of files with several
 }
 
 // step is one path that is to become what the workspace has.
@@ -144,7 +147,24 @@ type step struct {
 	want hosttree.Entry
 	ver  *store.Version // of want, nil if nothing
 	host hosttree.Entry
-	mode bool // nothing but its permissions differ
+	mode bool // it stays where it is: nothing but its permissions or extended attributes differ
+	keep bool // nothing but those in attrs, whatever it holds there
+	base hosttree.Entry
+	// attrs are extended attributes to be set, or with nil taken away; what of hostAttrs they do not name stays.
+	attrs, hostAttrs map[string][]byte
+
+	isMerged     bool // with what the directory has: merged is to be there instead of what the workspace has
+	merged, ours []byte
+	foreign      bool // merged has something that the workspace does not
+	put          hosttree.Entry
+}
+
+// wantMode is the mode that is to be there.
+func (s *step) wantMode() uint32 {
+	if s.isMerged {
+		return s.put.Mode
+	}
+	return s.want.Mode
 }
 
 func (p *applying) conflict(path, why string) {
@@ -181,7 +201,7 @@ func (p *applying) plan(ctx context.Context, f *fs.FS) (err error) {
 	if err != nil {
 		return err
 	}
-	p.equal = map[string]hosttree.Entry{}
+	p.equal, p.attrs = map[string]hosttree.Entry{}, map[string]map[string][]byte{}
 	for _, path := range paths {
 		if err := p.consider(ctx, path); err != nil {
 			return err
@@ -221,6 +241,9 @@ func (p *applying) candidates(ctx context.Context) ([]string, error) {
 			return nil, err
 		}
 	}
+	if err := p.addNames(ctx, set); err != nil {
+		return nil, err
+	}
 	delete(set, "") // the directory itself stays as it is
 	paths := make([]string, 0, len(set))
 	for path := range set {
@@ -240,20 +263,35 @@ func (p *applying) was(ctx context.Context, path string) (hosttree.Entry, error)
 }
 
 func (p *applying) consider(ctx context.Context, path string) error {
-	want, ver, err := stateAt(ctx, p.view, path)
-	if err != nil {
+	s := step{path: path}
+	var err error
+	if s.want, s.ver, err = stateAt(ctx, p.view, path); err != nil {
 		return err
 	}
-	was, err := p.was(ctx, path)
-	if err != nil || want.Same(&was) {
+	if s.base, err = p.was(ctx, path); err != nil {
 		return err
+	}
+	want, was := &s.want, &s.base
+	p.attrs[path] = attrsOf(s.ver)
+	var wasAttrs map[string][]byte
+	var changed []string
+	if hasAttrs(want) {
+		if was.Type() == want.Type() {
+			if wasAttrs, err = p.wasAttrs(ctx, path); err != nil {
+				return err
+			}
+		}
+		changed = changedAttrs(wasAttrs, p.attrs[path])
+	}
+	s.keep = want.Same(was)
+	if s.keep && len(changed) == 0 {
+		return nil
 	}
 	if within(p.d.o.Store, p.dir) && within(filepath.Join(p.dir, path), p.d.o.Store) {
 		p.conflict(path, "the store lies there")
 		return nil
 	}
-	host, err := p.tree.Look(path)
-	if errors.Is(err, syscall.ENOTDIR) {
+	if s.host, err = p.tree.Look(path); errors.Is(err, syscall.ENOTDIR) {
 		if !want.Exists() {
 			return nil
 		}
@@ -266,42 +304,101 @@ func (p *applying) consider(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	same, err := p.d.holds(ctx, p.tree, path, &host, &want)
+	clash := ""
+	if s.host.Type() == want.Type() && hasAttrs(want) {
+		var able bool
+		if s.hostAttrs, able, err = p.tree.Xattrs(path); err != nil {
+			return err
+		}
+		if !able { // that it has none says nothing
+			wasAttrs = nil
+		}
+		s.attrs, clash = missingAttrs(changed, wasAttrs, p.attrs[path], s.hostAttrs)
+	} else if hasAttrs(want) {
+		s.attrs, _ = missingAttrs(changedAttrs(nil, p.attrs[path]), nil, p.attrs[path], nil)
+	}
+	do, why, err := p.decide(ctx, &s)
 	if err != nil {
 		return err
+	}
+	if clash != "" && do != doLeave {
+		do, why = doLeave, fmt.Sprintf("its extended attribute %s was changed there too", clash)
+	}
+	if do == doLeave && why == changedToo && clash == "" && p.selected(path) {
+		merged, err := p.merge(ctx, &s, was)
+		if merged || err != nil {
+			return err
+		}
+	}
+	switch {
+	case do == doWrite:
+		p.steps = append(p.steps, s)
+	case do == doAlike && len(s.attrs) > 0:
+		s.keep, s.mode, s.base = true, true, *want
+		p.steps = append(p.steps, s)
+	case do == doAlike && s.keep:
+		p.equal[path] = s.base
+	case do == doAlike:
+		s.host.Ref = want.Ref
+		p.equal[path] = s.host
+	case p.selected(path):
+		p.conflict(path, why)
+	default: // not asked for
+		p.out.Skipped++
+	}
+	return nil
+}
+
+type decision int
+
+const (
+	doLeave decision = iota // it cannot be written
+	doWrite
+	doAlike // both came to the same
+)
+
+const changedToo = "it was changed there too"
+
+// decide compares what the workspace has at a path with what the directory has, and with what both had.
+func (p *applying) decide(ctx context.Context, s *step) (do decision, why string, err error) {
+	want, was, host := &s.want, &s.base, &s.host
+	removed := "it was removed there, and changed in the workspace"
+	if s.keep {
+		switch {
+		case !host.Exists():
+			return doLeave, removed, nil
+		case host.Type() != want.Type():
+			return doLeave, changedToo, nil
+		}
+		return doAlike, "", nil
+	}
+	same, err := p.d.holds(ctx, p.tree, s.path, host, want)
+	if err != nil {
+		return doLeave, "", err
 	}
 	if same || want.IsDir() && host.IsDir() && !was.Exists() {
-		e := host
-		e.Ref = want.Ref
-		p.equal[path] = e
-		return nil
+		return doAlike, "", nil
 	}
-	unchanged, err := p.d.holds(ctx, p.tree, path, &host, &was)
+	unchanged, err := p.d.holds(ctx, p.tree, s.path, host, was)
 	if err != nil {
-		return err
+		return doLeave, "", err
 	}
 	switch {
 	case unchanged:
-		s := step{path: path, want: want, ver: ver, host: host, mode: want.IsDir() && host.IsDir()}
-		if probe := host; want.Type() == syscall.S_IFREG && host.Type() == syscall.S_IFREG {
+		s.mode = want.IsDir() && host.IsDir()
+		if probe := *host; want.Type() == syscall.S_IFREG && host.Type() == syscall.S_IFREG {
 			probe.Mode = want.Mode
-			if s.mode, err = p.d.holds(ctx, p.tree, path, &probe, &want); err != nil {
-				return err
-			}
+			s.mode, err = p.d.holds(ctx, p.tree, s.path, &probe, want)
 		}
-		p.steps = append(p.steps, s)
-	case !p.selected(path): // not asked for
-		p.out.Skipped++
+		return doWrite, "", err
 	case !host.Exists():
-		p.conflict(path, "it was removed there, and changed in the workspace")
+		return doLeave, removed, nil
 	case !was.Exists():
-		p.conflict(path, "there is another one of that name there")
+		return doLeave, "there is another one of that name there", nil
 	case !want.Exists():
-		p.conflict(path, "it was changed there, and removed in the workspace")
-	default:
-		p.conflict(path, "it was changed there too")
+		return doLeave, "it was changed there, and removed in the workspace", nil
 	}
-	return nil
+	return doLeave, changedToo, nil
 }
 
 // selected reports whether --only names a path: itself, a directory above it, or without a slash its last part.
@@ -410,6 +507,10 @@ func (s *step) what() string {
 		return "removed"
 	case !s.host.Exists():
 		return "created"
+	case s.foreign:
+		return "merged"
+	case s.keep, s.mode && s.wantMode() == s.host.Mode:
+		return "xattr"
 	case s.mode:
 		return "mode"
 	}

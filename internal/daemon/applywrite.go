@@ -59,7 +59,9 @@ func (p *applying) write(ctx context.Context) (err error) {
 		case s.mode:
 			continue
 		default:
-			err = p.tree.Put(staged[i], s.path)
+			if err = p.stillOurs(s); err == nil {
+				err = p.tree.Put(staged[i], s.path)
+			}
 		}
 		if err != nil {
 			return fail(err)
@@ -67,10 +69,24 @@ func (p *applying) write(ctx context.Context) (err error) {
 		done++
 	}
 	for i := len(p.steps) - 1; i >= 0; i-- {
-		if s := &p.steps[i]; s.want.IsDir() || s.mode {
-			if err := p.tree.Chmod(s.path, s.want.Mode); err != nil {
+		s := &p.steps[i]
+		if !s.want.IsDir() && !s.mode {
+			continue
+		}
+		if len(s.attrs) > 0 {
+			no, err := p.tree.SetXattrs(s.path, s.attrs)
+			if err != nil {
 				return fail(err)
 			}
+			p.refuse(s.path, no)
+		}
+		if !s.keep && (!s.mode || s.wantMode() != s.host.Mode) {
+			if err := p.tree.Chmod(s.path, s.wantMode()); err != nil {
+				return fail(err)
+			}
+		}
+		if touched = true; s.mode {
+			done++
 		}
 	}
 	if err := p.tree.Sync(); err != nil {
@@ -93,7 +109,11 @@ func (p *applying) newOwner(s *step) (uid, gid int) {
 // stage writes the content of every file, link and node; the result has their places by step.
 func (p *applying) stage(ctx context.Context) ([]string, error) {
 	staged := make([]string, len(p.steps))
-	links := map[store.Ino]string{} // files with several names: what was staged of them
+	links := map[string]string{} // files with several names: what was staged of them
+	steps := make(map[string]*step, len(p.steps))
+	for i := range p.steps {
+		steps[p.steps[i].path] = &p.steps[i]
+	}
 	for i := range p.steps {
 		s := &p.steps[i]
 		if !s.want.Exists() || s.want.IsDir() || s.mode {
@@ -103,26 +123,52 @@ func (p *applying) stage(ctx context.Context) ([]string, error) {
 			return nil, err
 		}
 		var err error
-		switch first := links[s.ver.Ino]; {
-		case first != "":
-			staged[i], err = p.tree.Link(first)
-		case s.want.Type() == syscall.S_IFREG:
-			a := hosttree.Attrs{Mode: s.want.Mode, Xattrs: s.ver.Xattrs}
-			a.UID, a.GID = p.newOwner(s)
-			staged[i], err = p.tree.File(a, func(f *os.File) error { return p.fill(ctx, f, s.ver) })
-		case s.want.Type() == syscall.S_IFLNK:
-			staged[i], err = p.tree.Symlink(s.want.Target)
-		default:
-			staged[i], err = p.tree.Node(s.want.Mode, unix.Mkdev(s.ver.Device()))
+		several := s.ver.Nlink > 1
+		if several {
+			if first := links[s.linkKey()]; first != "" {
+				staged[i], err = p.tree.Link(first)
+			} else if !s.isMerged {
+				staged[i], err = p.linked(ctx, s, steps)
+			}
+		}
+		if err == nil && staged[i] == "" {
+			staged[i], err = p.stageNew(ctx, s)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", s.path, err)
 		}
-		if s.ver.Nlink > 1 {
-			links[s.ver.Ino] = staged[i]
+		if several {
+			links[s.linkKey()] = staged[i]
 		}
 	}
 	return staged, nil
+}
+
+// stageNew writes a file, link or node of its own.
+func (p *applying) stageNew(ctx context.Context, s *step) (string, error) {
+	switch s.want.Type() {
+	case syscall.S_IFREG:
+	case syscall.S_IFLNK:
+		return p.tree.Symlink(s.want.Target)
+	default:
+		return p.tree.Node(s.want.Mode, unix.Mkdev(s.ver.Device()))
+	}
+	a := hosttree.Attrs{Mode: s.wantMode()}
+	a.UID, a.GID = p.newOwner(s)
+	return p.tree.File(a, func(f *os.File) error {
+		var err error
+		if s.isMerged {
+			_, err = f.Write(s.merged)
+		} else {
+			err = p.fill(ctx, f, s.ver)
+		}
+		if err != nil {
+			return err
+		}
+		no, err := hosttree.SetXattrs(f, overlay(s.hostAttrs, s.attrs))
+		p.refuse(s.path, no)
+		return err
+	})
 }
 
 // fill writes the content of a version. Where it has holes, so has the file.
@@ -158,7 +204,7 @@ func (p *applying) verify(ctx context.Context) error {
 		now, err := p.tree.Look(s.path)
 		ok := false
 		if err == nil {
-			ok, err = p.d.holds(ctx, p.tree, s.path, &now, &s.want)
+			ok, err = p.holdsStep(ctx, s, &now)
 		}
 		if errors.Is(err, syscall.ENOTDIR) && !s.want.Exists() {
 			continue // the directory it was in became a file
@@ -169,8 +215,15 @@ func (p *applying) verify(ctx context.Context) error {
 		if !ok {
 			return Fail(ExitFailed, "apply to %s: %q is not what was just written; somebody else changes the directory, apply again", p.dir, s.path)
 		}
-		now.Ref = s.want.Ref
-		p.equal[s.path] = now
+		switch {
+		case s.keep:
+			p.equal[s.path] = s.base
+		case s.isMerged: // what the directory has besides is its own change, to be taken in
+			p.equal[s.path] = s.want
+		default:
+			now.Ref = s.want.Ref
+			p.equal[s.path] = now
+		}
 	}
 	return nil
 }
@@ -181,12 +234,13 @@ func (p *applying) note(_ context.Context, who store.Attribution) error {
 	for path, e := range p.equal {
 		e.Mtime, e.Ctime, e.Ino = 0, 0, 0 // too fresh to be trusted
 		p.idx.Move(path, e)
+		p.idx.MoveXattrs(path, p.attrs[path])
 	}
 	if len(p.equal) == 0 {
 		return nil // and no step: each ends up there
 	}
 	if full {
-		p.idx.Moved = nil
+		p.idx.Whole()
 	}
 	if err := p.idx.Save(p.d.indexFile(p.ws, p.dir)); err != nil {
 		return err

@@ -146,7 +146,7 @@ func (t *taking) run(ctx context.Context, changes []hosttree.Change, keep bool, 
 		}
 		if clean && res.Seq != 0 {
 			at := store.Pin{Timeline: f.Workspace().Timeline, Seq: res.Seq}
-			t.idx.Moved = nil
+			t.idx.Whole()
 			if err := d.noteHost(at, hostNote{Workspace: int64(t.ws.ID), What: "import", Dir: Path(t.dir), Full: true, Paths: len(t.only)}, who); err != nil {
 				return err
 			}
@@ -170,6 +170,7 @@ func (t *taking) taken(p string, st *syscall.Stat_t, v *store.Version) {
 	e := hosttree.FromStat(st, t.began)
 	e.Ref, e.Target, e.Size = v.Content, v.Target, v.Size
 	t.idx.Move(p, e)
+	t.idx.MoveXattrs(p, v.Xattrs)
 }
 
 // classify decides what a change in the directory means to the workspace.

@@ -24,6 +24,23 @@ type Index struct {
 	Entries map[string]Entry
 	// Moved are paths whose entries are newer than the state at which directory and workspace were last equal as a whole.
 	Moved map[string]bool
+	// Xattrs are the extended attributes of paths in Moved, as far as they have any.
+	Xattrs map[string]map[string][]byte
+}
+
+// Whole notes that directory and workspace are equal as a whole.
+func (x *Index) Whole() { x.Moved, x.Xattrs = nil, nil }
+
+// MoveXattrs notes the extended attributes of a path that was moved.
+func (x *Index) MoveXattrs(path string, attrs map[string][]byte) {
+	if len(attrs) == 0 {
+		delete(x.Xattrs, path)
+		return
+	}
+	if x.Xattrs == nil {
+		x.Xattrs = map[string]map[string][]byte{}
+	}
+	x.Xattrs[path] = attrs
 }
 
 // Move notes what a path is by itself: the rest of the directory and of the workspace need not be equal.
@@ -61,7 +78,7 @@ func Load(file string) (*Index, error) {
 	}
 	b = b[len(magic) : len(b)-4]
 	x := &Index{Full: b[0] == 1}
-	d := reader{b: b[1:]}
+	d := &reader{b: b[1:]}
 	n := int(d.uint())
 	x.Entries = make(map[string]Entry, min(n, 1<<20))
 	var path []byte
@@ -89,6 +106,9 @@ func Load(file string) (*Index, error) {
 			x.Moved = map[string]bool{}
 		}
 		x.Moved[string(d.bytes())] = true
+	}
+	if len(d.b) != 0 { // of before there was this part, it has none
+		x.loadXattrs(d)
 	}
 	if d.bad || len(d.b) != 0 {
 		return nil, fmt.Errorf("%s: %w", file, ErrDamaged)
@@ -163,6 +183,7 @@ func (x *Index) Save(file string) error {
 	for _, p := range moved {
 		b = appendBytes(b, p)
 	}
+	b = x.appendXattrs(b)
 	b = seal(b)
 	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, b) {
 		return nil
@@ -176,6 +197,31 @@ func (x *Index) Save(file string) error {
 		return fmt.Errorf("save the index: %w", err)
 	}
 	return nil
+}
+
+func (x *Index) loadXattrs(d *reader) {
+	for n := int(d.uint()); n > 0 && !d.bad; n-- {
+		path, attrs := string(d.bytes()), map[string][]byte{}
+		for k := int(d.uint()); k > 0 && !d.bad; k-- {
+			name := string(d.bytes())
+			attrs[name] = append([]byte{}, d.bytes()...)
+		}
+		x.MoveXattrs(path, attrs)
+	}
+}
+
+func (x *Index) appendXattrs(b []byte) []byte {
+	if len(x.Xattrs) == 0 {
+		return b
+	}
+	b = binary.AppendUvarint(b, uint64(len(x.Xattrs)))
+	for _, p := range slices.Sorted(maps.Keys(x.Xattrs)) {
+		b = binary.AppendUvarint(appendBytes(b, p), uint64(len(x.Xattrs[p])))
+		for _, name := range slices.Sorted(maps.Keys(x.Xattrs[p])) {
+			b = appendBytes(appendBytes(b, name), string(x.Xattrs[p][name]))
+		}
+	}
+	return b
 }
 
 // seal ends an index with its checksum.

@@ -134,7 +134,6 @@ func (t *Tree) Names(p string) ([]string, error) {
 type Attrs struct {
 	Mode     uint32 // permissions
 	UID, GID int    // -1: as it comes
-	Xattrs   map[string][]byte
 }
 
 // StagingPrefix begins the name of the directory in which a tree keeps what has not got its place yet.
@@ -193,7 +192,7 @@ func (t *Tree) Clean() error {
 	return nil
 }
 
-// File stages a regular file, synced. fill writes the content.
+// File stages a regular file, synced. fill writes the content, and sets what else it is to have.
 func (t *Tree) File(a Attrs, fill func(f *os.File) error) (string, error) {
 	return t.stage(func(fd int, name string) error {
 		n, err := unix.Openat(fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
@@ -202,18 +201,13 @@ func (t *Tree) File(a Attrs, fill func(f *os.File) error) (string, error) {
 		}
 		f := os.NewFile(uintptr(n), name)
 		defer f.Close()
-		if err := fill(f); err != nil {
-			return err
-		}
-		if a.UID >= 0 || a.GID >= 0 {
+		if a.UID >= 0 || a.GID >= 0 { // first: it takes capabilities away
 			if err := unix.Fchown(n, a.UID, a.GID); err != nil && !errors.Is(err, syscall.EPERM) {
 				return err
 			}
 		}
-		for k, v := range a.Xattrs {
-			if err := unix.Fsetxattr(n, k, v, 0); err != nil && !errors.Is(err, unix.ENOTSUP) && !errors.Is(err, syscall.EPERM) {
-				return fmt.Errorf("extended attribute %s: %w", k, err)
-			}
+		if err := fill(f); err != nil {
+			return err
 		}
 		if err := unix.Fchmod(n, a.Mode&0o7777); err != nil {
 			return err
@@ -230,6 +224,13 @@ func (t *Tree) Symlink(target string) (string, error) {
 // Link stages one more name of what was staged before.
 func (t *Tree) Link(staged string) (string, error) {
 	return t.stage(func(fd int, name string) error { return unix.Linkat(fd, path.Base(staged), fd, name, 0) })
+}
+
+// LinkTo stages one more name of a file in the tree.
+func (t *Tree) LinkTo(p string) (string, error) {
+	return t.stage(func(fd int, name string) error {
+		return t.in(p, "link to", func(from int, old string) error { return unix.Linkat(from, old, fd, name, 0) })
+	})
 }
 
 // Node stages a FIFO, a socket or a device node.
