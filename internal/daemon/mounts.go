@@ -266,6 +266,9 @@ func (d *Daemon) clearStale(ctx context.Context) error {
 		}
 	}
 	d.saveMounts()
+	if d.o.RuntimeDir != "" && ownDir(d.o.RuntimeDir) == nil {
+		d.clearRunPoints(d.o.RuntimeDir)
+	}
 	return nil
 }
 

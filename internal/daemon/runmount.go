@@ -2,12 +2,8 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"wsfs/internal/proc"
@@ -32,6 +28,7 @@ type runs struct {
 // namespaces of their own, which the kernel goes on serving.
 type runMount struct {
 	point string
+	held  *os.File    // says that the directory is in use
 	users int         // guarded by runs.mounting
 	idle  *time.Timer // guarded by runs.mounting; nil while it has users
 }
@@ -51,18 +48,20 @@ func (d *Daemon) runMount(ctx context.Context, req RunMountRequest) (RunMountRep
 	m := d.runs.mounts[ws.ID]
 	if m != nil && !d.serves(m.point) { // somebody took it away
 		m.leave()
+		_ = m.held.Close()
 		m = nil
 	}
 	if m == nil {
-		point, err := d.runPoint(ws.Name)
+		point, held, err := d.runPoint(ws.Name)
 		if err != nil {
 			return RunMountReply{}, err
 		}
 		if _, err := d.mount(ctx, MountRequest{Workspace: ws.Name, Mountpoint: Path(point), Suid: true, AllowOther: os.Geteuid() == 0, run: true}); err != nil {
 			_ = os.Remove(point)
+			_ = held.Close()
 			return RunMountReply{}, err
 		}
-		m = &runMount{point: point}
+		m = &runMount{point: point, held: held}
 		if d.runs.mounts == nil {
 			d.runs.mounts = map[store.WorkspaceID]*runMount{}
 		}
@@ -134,7 +133,8 @@ func (d *Daemon) endRunMount(id store.WorkspaceID, m *runMount) {
 	if err := d.unmount(ctx, m.point, true); err != nil && ExitCode(err) != ExitNothing {
 		d.log.Error("end the mount of a run", "mountpoint", m.point, "error", err)
 	}
-	_ = os.Remove(m.point) // EBUSY for a moment in other namespaces: an empty directory is no harm
+	_ = os.Remove(m.point) // EBUSY for a moment in other namespaces: the next run removes it
+	_ = m.held.Close()
 }
 
 // endIdle takes the mount of a workspace away that only waits for the next run, so that the workspace can be dropped.
@@ -163,24 +163,4 @@ func (d *Daemon) endIdle(id store.WorkspaceID) {
 		case <-time.After(2 * time.Second): // somebody lives on in it
 		}
 	}
-}
-
-// runPoint makes an empty directory that only we may look into.
-func (d *Daemon) runPoint(workspace string) (string, error) {
-	dir := d.o.RuntimeDir
-	if dir == "" {
-		return "", Fail(ExitFailed, "mount %s for a run: this daemon has no directory for such mounts", workspace)
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return "", fmt.Errorf("make a directory for mounts of runs: %w", err)
-	}
-	var st syscall.Stat_t
-	if err := syscall.Lstat(dir, &st); err != nil {
-		return "", fmt.Errorf("make a directory for mounts of runs: %w", err)
-	}
-	if st.Mode&syscall.S_IFMT != syscall.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
-		return "", Fail(ExitFailed, "mount %s for a run: %s is not a directory that only we may use; remove it, or set XDG_RUNTIME_DIR: %w",
-			workspace, dir, syscall.EPERM)
-	}
-	return os.MkdirTemp(dir, filepath.Base(workspace)+".")
 }

@@ -34,6 +34,10 @@ func TestIndexRoundTrip(t *testing.T) {
 			x.Set(fmt.Sprintf("dir%d/sub\xfe/f%d", i%7, i), e)
 		}
 		x.Move("moved", Entry{})
+		if full { // an index of before there were any has no such part
+			x.MoveXattrs("moved", map[string][]byte{"user.a": {1, 0}, "user.empty": {}})
+			x.MoveXattrs("dir", map[string][]byte{"user.b": []byte("b")})
+		}
 		if err := x.Save(file); err != nil {
 			t.Fatal(err)
 		}

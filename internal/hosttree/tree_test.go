@@ -122,3 +122,36 @@ func TestSameBytes(t *testing.T) {
 		t.Errorf("nothing: %v, %v", same, err)
 	}
 }
+
+func TestXattrs(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "f"), nil, 0o600), os.Symlink("f", filepath.Join(dir, "l"))); err != nil {
+		t.Fatal(err)
+	}
+	tree, err := OpenTree(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	if _, able, err := tree.Xattrs("f"); err != nil {
+		t.Fatal(err)
+	} else if !able {
+		t.Skip("no extended attributes here")
+	}
+	no, err := tree.SetXattrs("f", map[string][]byte{"user.a": []byte("1"), "user.none": nil, "nobody.knows": []byte("x")})
+	if err != nil || len(no) != 1 || no["nobody.knows"] == nil {
+		t.Errorf("refused: %v, %v; want nobody.knows", no, err)
+	}
+	if got, _, err := tree.Xattrs("f"); err != nil || string(got["user.a"]) != "1" {
+		t.Errorf("after setting user.a: %q, %v", got, err)
+	}
+	if _, err := tree.SetXattrs("f", map[string][]byte{"user.a": nil}); err != nil {
+		t.Error(err)
+	}
+	if got, _, err := tree.Xattrs("f"); err != nil || got["user.a"] != nil {
+		t.Errorf("after removing user.a: %q, %v", got, err)
+	}
+	if _, err := tree.SetXattrs("l", map[string][]byte{"user.a": []byte("1")}); !errors.Is(err, syscall.ELOOP) {
+		t.Errorf("through a symbolic link: %v, want ELOOP", err)
+	}
+}
