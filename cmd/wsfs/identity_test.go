@@ -127,7 +127,6 @@ func TestIdentity(t *testing.T) {
 	})
 	for _, o := range all {
 		t.Run(o.dir, func(t *testing.T) {
-			t.Parallel() // every style has a path and a session of its own
 			s := *s
 			s.t = t
 			for r := 1; r <= saves; r++ {

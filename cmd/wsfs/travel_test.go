@@ -18,7 +18,6 @@ import (
 func TestTravel(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			t.Parallel()
 			travel(t, seed, 25)
 		})
 	}
