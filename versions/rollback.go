@@ -44,30 +44,18 @@ func (plan *UndoPlan) countMove(ctx context.Context, st *store.Store) error {
 	if err != nil {
 		return err
 	}
-	t := newTouched()
-	if err := t.collect(ctx, st, a, b, 0); err != nil {
-		return err
-	}
-	keys := make([]store.DirName, 0, len(t.names))
-	for k := range t.names {
-		keys = append(keys, k)
-	}
-	x, err := a.Lookups(ctx, keys)
-	if err != nil {
-		return err
-	}
-	y, err := b.Lookups(ctx, keys)
+	pairs, touched, err := namesApart(ctx, st, a, b)
 	if err != nil {
 		return err
 	}
 	lost, told := map[store.Ino]bool{}, map[store.Ino]bool{}
-	for i := range keys {
-		if x[i].Ino != 0 && x[i].Ino != y[i].Ino {
-			lost[x[i].Ino] = true
+	for _, p := range pairs {
+		if p[0] != 0 && p[0] != p[1] {
+			lost[p[0]] = true
 		}
 	}
-	for i := range keys {
-		was, is := x[i].Ino, y[i].Ino
+	for _, p := range pairs {
+		was, is := p[0], p[1]
 		if was == is {
 			continue
 		}
@@ -85,7 +73,7 @@ func (plan *UndoPlan) countMove(ctx context.Context, st *store.Store) error {
 	}
 	plan.Removed -= plan.Renamed
 	var inos []store.Ino
-	for ino := range t.inos {
+	for ino := range touched {
 		if !told[ino] {
 			inos = append(inos, ino)
 		}
@@ -107,6 +95,75 @@ func (plan *UndoPlan) countMove(ctx context.Context, st *store.Store) error {
 		}
 	}
 	return nil
+}
+
+// namesApart is what each name leads to in a and in b, of those that a change between the two touched, and the inodes
+// that these touched. If one of them is in the past of the other, as it nearly always is, the changes tell; else both are
+// asked.
+func namesApart(ctx context.Context, st *store.Store, a, b *store.View) (pairs [][2]store.Ino, inos map[store.Ino]bool, err error) {
+	spans, err := st.Apart(ctx, a, b)
+	if err != nil {
+		return nil, nil, err
+	}
+	back, forth := true, true // b is in the past of a, a in that of b
+	for _, v := range []struct {
+		of   *store.View
+		only *bool
+	}{{b, &back}, {a, &forth}} {
+		line, err := st.Lineage(ctx, v.of)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, sp := range spans {
+			for _, seg := range line {
+				if seg.Timeline == sp.Timeline && seg.Cut > sp.After && sp.UpTo > sp.After {
+					*v.only = false
+				}
+			}
+		}
+	}
+	inos = map[store.Ino]bool{}
+	if back || forth {
+		h := newHistory(&life{st: st})
+		for i := len(spans) - 1; i >= 0; i-- { // oldest first
+			if err := h.span(ctx, spans[i], false, newPicked()); err != nil {
+				return nil, nil, err
+			}
+		}
+		if len(h.whole) == 0 {
+			for _, list := range h.names {
+				p := [2]store.Ino{list[len(list)-1].after, list[0].before}
+				if forth {
+					p[0], p[1] = p[1], p[0]
+				}
+				pairs = append(pairs, p)
+			}
+			for ino := range h.inos {
+				inos[ino] = true
+			}
+			return pairs, inos, nil
+		}
+	}
+	t := newTouched()
+	if err := t.collect(ctx, st, a, b, 0); err != nil {
+		return nil, nil, err
+	}
+	keys := make([]store.DirName, 0, len(t.names))
+	for k := range t.names {
+		keys = append(keys, k)
+	}
+	x, err := a.Lookups(ctx, keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	y, err := b.Lookups(ctx, keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range keys {
+		pairs = append(pairs, [2]store.Ino{x[i].Ino, y[i].Ino})
+	}
+	return pairs, t.inos, nil
 }
 
 // Large reports whether a plan removes so much that somebody should be asked: more than 1,000 files, or three and more
