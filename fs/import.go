@@ -45,6 +45,7 @@ type importer struct {
 	order []*node         // keys of freed and fresh, so that the op does not depend on map order
 	o     ImportOptions
 	pairs []pair // for o.Each
+	err   error  // nothing is to be committed
 }
 
 type pair struct {
@@ -58,6 +59,8 @@ type ImportOptions struct {
 	// Only are the paths, relative to the directory, that may change; nil: all. Their files are read whatever their times
 	// say, and a directory that is to go stays if something remains in it.
 	Only map[string]bool
+	// Merge are files in Only that do not become what they are in the directory. They have one name.
+	Merge map[string]*ImportMerge
 	// Each is called after the import for every entry of the directory, with the version that the workspace has of it. v
 	// must not be kept.
 	Each func(path string, st *syscall.Stat_t, v *store.Version)
@@ -115,6 +118,9 @@ func (f *FS) ImportWith(ctx context.Context, dir string, who store.Attribution, 
 	for _, h := range files {
 		if len(h.staged.Packed) > 0 || h.staged.Small != nil {
 			staged = append(staged, h.staged)
+		}
+		if len(h.theirs.Packed) > 0 || h.theirs.Small != nil {
+			staged = append(staged, h.theirs)
 		}
 		im.res.Bytes += h.st.Size
 	}
@@ -194,12 +200,14 @@ func (f *FS) toRead(h *hostFile, n *node, o *ImportOptions, seen map[hostID]bool
 	for _, child := range h.children {
 		have := f.childNode(n, child.name)
 		if child.isDir() {
+			child.mergeWith(o.Merge[child.path()])
 			list = f.toRead(child, have, o, seen, list)
 			continue
 		}
 		if child.st.Mode&syscall.S_IFMT != syscall.S_IFREG || !o.takes(child) || o.Only == nil && have != nil && sameFile(child, have) {
 			continue
 		}
+		child.mergeWith(o.Merge[child.path()])
 		if child.st.Nlink > 1 {
 			id := hostID{child.st.Dev, child.st.Ino}
 			if seen[id] {
@@ -259,6 +267,9 @@ func (im *importer) apply(top *hostFile, who store.Attribution, staged []blob.St
 		v.Nlink = uint32(int64(v.Nlink) + delta)
 	}
 	im.subdirs()
+	if im.err != nil {
+		return 0, im.err
+	}
 	if len(im.ch.op.Versions) == 0 {
 		return 0, nil
 	}
@@ -328,6 +339,9 @@ func (im *importer) entry(h *hostFile, p *node) {
 			im.dir(h, have)
 		}
 		return
+	}
+	if err := im.current(h, have); err != nil && im.err == nil {
+		im.err = err
 	}
 	want := im.claim(h, have)
 	if im.o.Each != nil {

@@ -29,6 +29,9 @@ type hostFile struct {
 	xattrs   map[string][]byte
 	staged   blob.Staged // content of a regular file that was read
 	read     bool
+
+	merge  *ImportMerge
+	theirs blob.Staged // of a merged file: what the directory has
 }
 
 func (h *hostFile) isDir() bool { return h.st.Mode&syscall.S_IFMT == syscall.S_IFDIR }
@@ -233,6 +236,9 @@ func (f *FS) readFile(ctx context.Context, root string, h *hostFile) error {
 	}
 	file := os.NewFile(uintptr(fd), path)
 	defer file.Close()
+	if h.merge != nil && h.merge.Text != nil {
+		return f.readMerged(ctx, path, file, h)
+	}
 	if h.st.Size <= blob.MaxBlob {
 		buf := make([]byte, blob.MaxBlob+1)
 		n, err := readUpTo(file, buf)

@@ -85,6 +85,9 @@ func (a *app) takeIn(ctx context.Context, dir, name, root string, known, keep bo
 	if err != nil {
 		return err
 	}
+	for _, p := range res.Merged {
+		a.note("merged %s", ui.Name(string(p)))
+	}
 	if known && res.Seq != 0 {
 		a.note("taken in from %s: %s", ui.Name(root), tally{int(res.Added), int(res.Changed), int(res.Removed)})
 	}

@@ -25,6 +25,7 @@ type ImportReply struct {
 	Unchanged int64    `json:"unchanged"`
 	Bytes     int64    `json:"bytes"` // read from the directory
 	Skipped   []string `json:"skipped,omitempty"`
+	Merged    []Path   `json:"merged,omitempty"`    // of a take: texts that both changed, in different lines
 	Conflicts []Path   `json:"conflicts,omitempty"` // of a take: changed in the directory and in the workspace
 }
 

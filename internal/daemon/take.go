@@ -56,7 +56,7 @@ func (d *Daemon) takeIn(ctx context.Context, req TakeRequest, progress func(fs.P
 		return nil, Fail(ExitUsage, "take in %s: workspace %q did not come from there: %w", dir, ws.Name, syscall.EINVAL)
 	}
 	defer d.hosts.lock(dir)() // two runs that begin together take in the same
-	t := &taking{d: d, ws: ws, dir: dir, out: &ImportReply{Workspace: ws.Name}, only: map[string]bool{}, began: time.Now().UnixNano()}
+	t := &taking{d: d, ws: ws, dir: dir, out: &ImportReply{Workspace: ws.Name}, only: map[string]bool{}, began: time.Now().UnixNano(), merges: map[string]*takenMerge{}}
 	if t.idx, err = hosttree.LoadOrNew(d.indexFile(ws, dir)); err != nil {
 		return nil, err
 	}
@@ -89,7 +89,10 @@ type taking struct {
 	only  map[string]bool // paths to be imported
 	began int64
 	view  *store.View
+	base  *store.View // of when the two were last equal as a whole, nil: not known
 	tree  *hosttree.Tree
+
+	merges map[string]*takenMerge
 }
 
 func (t *taking) run(ctx context.Context, changes []hosttree.Change, keep bool, progress func(fs.Progress)) error {
@@ -113,6 +116,11 @@ func (t *taking) run(ctx context.Context, changes []hosttree.Change, keep bool, 
 	if err != nil {
 		return err
 	}
+	if base != nil {
+		if t.base, err = d.st.ViewAt(ctx, base.pin.Timeline, base.pin.Seq); err != nil {
+			return err
+		}
+	}
 	clean := base != nil && base.pin.Timeline == timeline && base.pin.Seq == seq
 	if t.tree, err = hosttree.OpenTree(t.dir); err != nil {
 		return err
@@ -130,7 +138,11 @@ func (t *taking) run(ctx context.Context, changes []hosttree.Change, keep bool, 
 	}
 	who := d.caller(ctx, s)
 	if len(t.only) > 0 {
-		res, err := f.ImportWith(ctx, t.dir, who, fs.ImportOptions{Skip: t.skip, Only: t.only, Each: t.taken}, progress)
+		o := fs.ImportOptions{Skip: t.skip, Only: t.only, Each: t.taken, Merge: map[string]*fs.ImportMerge{}}
+		for p, m := range t.merges {
+			o.Merge[p] = m.ImportMerge
+		}
+		res, err := f.ImportWith(ctx, t.dir, who, o, progress)
 		if err != nil {
 			return err
 		}
@@ -144,7 +156,7 @@ func (t *taking) run(ctx context.Context, changes []hosttree.Change, keep bool, 
 		if _, err := d.sync(ctx, SyncRequest{Durable: true, Workspace: t.ws.Name}); err != nil {
 			return err
 		}
-		if clean && res.Seq != 0 {
+		if clean && len(t.merges) == 0 && res.Seq != 0 {
 			at := store.Pin{Timeline: f.Workspace().Timeline, Seq: res.Seq}
 			t.idx.Whole()
 			if err := d.noteHost(at, hostNote{Workspace: int64(t.ws.ID), What: "import", Dir: Path(t.dir), Full: true, Paths: len(t.only)}, who); err != nil {
@@ -169,8 +181,15 @@ func (t *taking) taken(p string, st *syscall.Stat_t, v *store.Version) {
 	}
 	e := hosttree.FromStat(st, t.began)
 	e.Ref, e.Target, e.Size = v.Content, v.Target, v.Size
+	attrs := v.Xattrs
+	if m := t.merges[p]; m != nil { // the workspace has more than that
+		attrs = m.xattrs
+		if m.Text != nil {
+			e = hosttree.Entry{Mode: m.mode, Size: m.Theirs.Size, Ref: m.Theirs.Ref}
+		}
+	}
 	t.idx.Move(p, e)
-	t.idx.MoveXattrs(p, v.Xattrs)
+	t.idx.MoveXattrs(p, attrs)
 }
 
 // classify decides what a change in the directory means to the workspace.
@@ -185,7 +204,7 @@ func (t *taking) classify(ctx context.Context, c *hosttree.Change) error {
 		now.Mtime, now.Ctime, now.Ino = times.Mtime, times.Ctime, times.Ino
 	}
 	base, known := t.idx.Entries[c.Path]
-	have, _, err := stateAt(ctx, t.view, c.Path)
+	have, ver, err := stateAt(ctx, t.view, c.Path)
 	if err != nil {
 		return err
 	}
@@ -210,6 +229,10 @@ func (t *taking) classify(ctx context.Context, c *hosttree.Change) error {
 		t.idx.Move(c.Path, now)
 		return nil
 	case !known && !t.idx.Full, !have.Same(&base):
+		merged, err := t.merge(ctx, c.Path, &base, &have, &now, ver)
+		if merged || err != nil {
+			return err
+		}
 		return t.conflict(c.Path)
 	}
 	if parent := path.Dir(c.Path); now.Exists() && parent != "." && !t.only[parent] {
@@ -221,6 +244,9 @@ func (t *taking) classify(ctx context.Context, c *hosttree.Change) error {
 		if touched, err := t.touched(ctx, c.Path); err != nil || touched {
 			return errors.Join(err, t.conflict(c.Path))
 		}
+	}
+	if ok, err := t.keepAttrs(ctx, c.Path, &now, ver); err != nil || !ok {
+		return errors.Join(err, t.conflict(c.Path))
 	}
 	t.only[c.Path] = true
 	return nil
