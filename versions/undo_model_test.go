@@ -65,7 +65,50 @@ func (l *lab) rollback(to versions.Place, paths ...string) {
 	if len(p.Conflicts) > 0 {
 		l.t.Errorf("conflicts of a rollback: %v", p.Conflicts)
 	}
+	l.countsNames(versions.Place{Timeline: timeline, Seq: seq}, to)
 	l.must(l.carry(h, p, store.OpRestore, versions.WhyRollback))
+}
+
+// countsNames compares what the changes between two places tell of names with what both states say.
+func (l *lab) countsNames(from, to versions.Place) {
+	l.t.Helper()
+	ctx := context.Background()
+	a, err := l.st.ViewAt(ctx, from.Timeline, from.Seq)
+	l.must(err)
+	b, err := l.st.ViewAt(ctx, to.Timeline, to.Seq)
+	l.must(err)
+	told, _, err := versions.NamesApart(ctx, l.st, a, b)
+	l.must(err)
+	got, want := map[[2]store.Ino]int{}, map[[2]store.Ino]int{}
+	for _, p := range told {
+		if p[0] != p[1] {
+			got[p]++
+		}
+	}
+	keys := map[store.DirName]bool{}
+	spans, err := l.st.Apart(ctx, a, b)
+	l.must(err)
+	for _, sp := range spans {
+		l.must(l.st.Touched(ctx, sp, func(it *store.Item) error {
+			keys[store.DirName{Parent: it.Parent, Name: it.Name}] = it.Name != ""
+			if it.FromName != "" {
+				keys[store.DirName{Parent: it.FromParent, Name: it.FromName}] = true
+			}
+			return nil
+		}))
+	}
+	for k := range keys {
+		x, err := a.Lookups(ctx, []store.DirName{k})
+		l.must(err)
+		y, err := b.Lookups(ctx, []store.DirName{k})
+		l.must(err)
+		if x[0].Ino != y[0].Ino {
+			want[[2]store.Ino{x[0].Ino, y[0].Ino}]++
+		}
+	}
+	if !maps.Equal(got, want) {
+		l.t.Errorf("from %v to %v the changes tell %v, the states %v", from, to, got, want)
+	}
 }
 
 // muddle makes n random changes below dir, with names that begin with mark.
