@@ -28,6 +28,11 @@ func (p *applying) write(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("apply to %s: nothing was changed: %w", p.dir, err)
 	}
+	for i := range p.steps {
+		if err := p.stillOurs(&p.steps[i]); err != nil {
+			return fmt.Errorf("apply to %s: nothing was changed: %w", p.dir, err)
+		}
+	}
 	done, touched := 0, false
 	fail := func(err error) error {
 		if done == 0 && !touched {
