@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"wsfs/internal/runner"
@@ -16,7 +17,8 @@ func main() {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
-		if !signal.Ignored(s) { // as in a shell's background
+		// What a shell's background ignores, a command that is run there ignores too; everything else ends when it is told.
+		if !signal.Ignored(s) || !slices.Contains(os.Args, "run") {
 			ctx, _ = signal.NotifyContext(ctx, s) // stop ends both
 		}
 	}
