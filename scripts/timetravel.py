@@ -131,7 +131,6 @@ class TimeTravel:
     def rollback(self):
         files = 110 * 518
         self.begin("rollback", lambda d: tree(f"{d}/t", 110, 518))
-        self.cli("tag", "main", "whole")
         undo, undoes, back, backs = [], [], [], []
 
         def destroy():
@@ -146,12 +145,15 @@ class TimeTravel:
                 fail(f"{argv}: {n} files are back, not {files}")
             return command, time.perf_counter() - t
 
-        for _ in range(self.a.runs):
+        for i in range(self.a.runs):
+            self.cli("sync")
             destroy()
             command, both = found(time.perf_counter(), "undo", session="bench")
             undo.append(command), undoes.append(both)
+            self.cli("tag", "main", f"whole{i}")  # and only what follows is taken back
+            self.cli("sync")
             destroy()
-            command, both = found(time.perf_counter(), "rollback", "main", "@whole")
+            command, both = found(time.perf_counter(), "rollback", "main", f"@whole{i}")
             back.append(command), backs.append(both)
         self.row(f"undo of rm -rf of {files:,} files, until find sees them", undoes, 2)
         self.row("  of that, the command itself", undo)
