@@ -152,18 +152,10 @@ func namesApart(ctx context.Context, st *store.Store, a, b *store.View) (pairs [
 	for k := range t.names {
 		keys = append(keys, k)
 	}
-	x, err := a.Lookups(ctx, keys)
-	if err != nil {
-		return nil, nil, err
-	}
-	y, err := b.Lookups(ctx, keys)
-	if err != nil {
-		return nil, nil, err
-	}
-	for i := range keys {
-		pairs = append(pairs, [2]store.Ino{x[i].Ino, y[i].Ino})
-	}
-	return pairs, t.inos, nil
+	err = newHistory(&life{st: st}).between(ctx, a, b, keys, nil, func(_ store.DirName, x, y store.Name) {
+		pairs = append(pairs, [2]store.Ino{x.Ino, y.Ino})
+	}, nil)
+	return pairs, t.inos, err
 }
 
 // Large reports whether a plan removes so much that somebody should be asked: more than 1,000 files, or three and more
