@@ -20,7 +20,7 @@ type Options struct {
 	Root         string           // "": /proc
 	Now          func() time.Time // for rows; nil: time.Now
 	Log          *slog.Logger     // nil: none
-	Deadline     time.Duration    // how long Resolve waits at most; 0: 500 ms, since what is late on a busy machine is worth more than what never comes
+	Deadline     time.Duration    // how long Resolve waits at most; 0: 2 s, since what is late on a busy machine is worth more than what never comes
 	MaxFiles     int              // descriptors kept open; 0: 512
 	MaxReaders   int              // goroutines that may be stuck in /proc at once; 0: 64
 }
@@ -59,7 +59,7 @@ func New(o Options) *Resolver {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Deadline == 0 {
-		o.Deadline = 500 * time.Millisecond
+		o.Deadline = 2 * time.Second
 	}
 	if o.MaxFiles == 0 {
 		o.MaxFiles = 512
