@@ -19,6 +19,7 @@ func BenchmarkGetattr(b *testing.B) {
 		{"own-nopoll", Options{Poll: -1}},
 		{"own-poll20", Options{Poll: 20 * time.Microsecond}},
 		{"own-poll100", Options{Poll: 100 * time.Microsecond}},
+		{"uring", Options{Transport: TransportUring}},
 		{"stock", Options{Transport: TransportStock}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
@@ -53,7 +54,7 @@ func BenchmarkOpenReadClose(b *testing.B) {
 		name    string
 		tr      Transport
 		noFlush bool
-	}{{"own", TransportOwn, false}, {"own-noflush", TransportOwn, true}, {"stock", TransportStock, false}} {
+	}{{"own", TransportOwn, false}, {"own-noflush", TransportOwn, true}, {"uring", TransportUring, false}, {"stock", TransportStock, false}} {
 		b.Run(c.name, func(b *testing.B) {
 			s := startServer(b, serveConfig{Options: Options{Transport: c.tr}, NoFlush: c.noFlush})
 			path, buf := s.path("f"), make([]byte, 4096)

@@ -35,6 +35,7 @@ type conn struct {
 	maxIO  int       // largest READ and WRITE
 	buffer sync.Pool // of *[]byte: requests and replies that do not fit a worker's own
 	waiter *waiter   // the leader's alone
+	rings  *rings    // nil: everything comes over /dev/fuse
 	onInit func()    // called once, after the reply to INIT
 
 	wg      sync.WaitGroup // of workers
@@ -48,6 +49,7 @@ type conn struct {
 	vacant  bool      // guarded by mu; nobody leads
 	stopped bool      // guarded by mu; reading is over
 	err     error     // guarded by mu; why, nil for an unmount
+	closed  bool      // guarded by mu; the descriptors are
 
 	ops     opCounters
 	yields  atomic.Uint64
@@ -77,6 +79,9 @@ func (c *conn) serve() error {
 	c.spawn(nil)
 	c.mu.Unlock()
 	c.wg.Wait()
+	if c.rings != nil {
+		c.rings.wait()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
@@ -84,6 +89,12 @@ func (c *conn) serve() error {
 
 func (c *conn) close() error {
 	c.waiter.close()
+	if c.rings != nil && !c.rings.begun {
+		c.rings.discard()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
 	if err := errors.Join(unix.Close(c.fd), unix.Close(c.stopFd)); err != nil {
 		return fmt.Errorf("fuse: close /dev/fuse: %w", err)
 	}
@@ -93,7 +104,7 @@ func (c *conn) close() error {
 func (c *conn) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.stopped { // the eventfd may be closed already
+	if c.closed {
 		return
 	}
 	var one [8]byte
@@ -115,6 +126,9 @@ func (c *conn) end(w *worker, err error) {
 			o.interrupt()
 		}
 	}
+	if c.rings != nil {
+		c.rings.end()
+	}
 	c.retire(w)
 }
 
@@ -127,6 +141,9 @@ func (c *conn) interrupt(unique uint64) {
 			w.interrupt()
 			return
 		}
+	}
+	if c.rings != nil {
+		c.rings.interrupt(unique)
 	}
 }
 
@@ -242,7 +259,9 @@ func (c *conn) rejoin(w *worker) bool {
 
 func (c *conn) yield(h *gofuse.InHeader) {
 	// The reader wrote its worker's id where the kernel leaves a hole.
-	if id := int(h.Padding); id > 0 && id < len(c.workers) {
+	if id := int(h.Padding); id > maxWorkers && c.rings != nil {
+		c.rings.yield(id - maxWorkers)
+	} else if id > 0 && id < len(c.workers) {
 		if w := c.workers[id].Load(); w != nil {
 			w.yield()
 		}
@@ -263,4 +282,13 @@ func (c *conn) stats(s *Stats) {
 	s.PollHits, s.PollMisses, s.Blocked = c.waiter.hits.Load(), c.waiter.misses.Load(), c.waiter.blocked.Load()
 	s.Yields, s.Workers = c.yields.Load(), uint64(c.n.Load())
 	s.Panics, s.Refused = c.panics.Load(), c.refused.Load()
+	s.Transport = TransportOwn
+	if u := c.rings; u != nil {
+		if u.ready.Load() {
+			s.Transport = TransportUring
+		}
+		s.Blocked += u.waits.Load()
+		s.Yields += u.yields.Load()
+		s.Workers += u.n.Load()
+	}
 }

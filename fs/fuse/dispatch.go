@@ -135,7 +135,7 @@ func (c *conn) dispatch(q *request) gofuse.Status {
 func (c *conn) dispatchName(q *request) gofuse.Status {
 	const bad = gofuse.EINVAL
 	raw, h := c.raw, q.h
-	q.rest = q.in[inHeaderLen:]
+	q.rest = q.behind(inHeaderLen)
 	switch h.Opcode {
 	case opReadlink:
 		target, st := raw.Readlink(q.cancel, h)
@@ -205,7 +205,7 @@ func (c *conn) dispatchXattr(q *request) gofuse.Status {
 			}
 		}
 	case opRemovexattr:
-		q.rest = q.in[inHeaderLen:]
+		q.rest = q.behind(inHeaderLen)
 		if name, ok := q.name(); ok {
 			return raw.RemoveXAttr(q.cancel, h, name)
 		}
@@ -253,7 +253,7 @@ func (c *conn) dispatchLock(q *request) gofuse.Status {
 		return c.raw.GetLk(q.cancel, in, output[gofuse.LkOut](q))
 	case q.h.Opcode == opSetlk:
 		return c.raw.SetLk(q.cancel, in)
-	case c.n.Load() > maxWorkers-maxBusy:
+	case c.n.Load() > maxWorkers-maxBusy, c.rings != nil && c.rings.full():
 		// One more waiter could leave nobody to read the request that ends the wait.
 		return gofuse.Status(syscall.ENOLCK)
 	}

@@ -25,7 +25,7 @@ const maxBackground = 64
 // protocol version that these structs are of. 7.36 brought the second word of flags.
 const (
 	protoMajor = 7
-	protoMinor = 40
+	protoMinor = 42
 	minMinor   = 23 // RENAME2, and every struct in its present size
 )
 
@@ -41,6 +41,9 @@ func (c *conn) doInit(q *request) gofuse.Status {
 		return gofuse.Status(syscall.EPROTO)
 	}
 	flags := in.Flags64() & c.want
+	if c.rings != nil {
+		c.rings.agreed = flags&capOverIOURing != 0
+	}
 	out := output[gofuse.InitOut](q)
 	*out = gofuse.InitOut{
 		Major: protoMajor, Minor: min(protoMinor, in.Minor), MaxReadAhead: max(in.MaxReadAhead, uint32(c.maxIO)),

@@ -110,13 +110,18 @@ func mountRaw(ctx context.Context, raw gofuse.RawFileSystem, point string, o Opt
 	}
 	ready := make(chan struct{})
 	switch o.Transport {
-	case TransportOwn:
+	case TransportOwn, TransportUring:
 		connOpts := o
 		connOpts.Log = m.log
 		c, err := newConn(fd, raw, &connOpts)
 		if err != nil {
 			_ = unix.Close(fd)
 			return fail(err)
+		}
+		if o.Transport == TransportUring {
+			if err := c.useRings(&o); err != nil {
+				m.log.Debug("no FUSE over io_uring: requests come over /dev/fuse", "err", err)
+			}
 		}
 		c.onInit = func() { close(ready) }
 		bindOnce(c)
@@ -127,7 +132,7 @@ func mountRaw(ctx context.Context, raw gofuse.RawFileSystem, point string, o Opt
 		close(ready)
 	default:
 		_ = unix.Close(fd)
-		return fail(fmt.Errorf("mount on %s: %w: unknown transport %q (own or stock)", abs, syscall.EINVAL, o.Transport))
+		return fail(fmt.Errorf("mount on %s: %w: unknown transport %q (own, uring or stock)", abs, syscall.EINVAL, o.Transport))
 	}
 	go m.run()
 	select {

@@ -50,7 +50,8 @@ type Options struct {
 	// DevFuse and Fusermount are paths for tests and unusual systems; "" means /dev/fuse and a search of the usual places.
 	DevFuse, Fusermount string
 
-	sweepEvery time.Duration // for tests; 0 means the constant
+	sweepEvery  time.Duration // for tests; 0 means the constant
+	refuseRings bool          // for tests: the kernel is asked for what it refuses
 }
 
 const (

@@ -21,6 +21,9 @@ type request struct {
 	out    []byte // the whole reply buffer
 	n      int    // bytes of out used so far
 	cancel chan struct{}
+	// split: in ends with the opcode's struct, or has none; what follows is payload.
+	split   bool
+	payload []byte
 }
 
 // begin readies q for a message of at least inHeaderLen bytes.
@@ -35,7 +38,7 @@ func input[T any](q *request) *T {
 	if len(q.in) < size {
 		return nil
 	}
-	q.rest = q.in[size:]
+	q.rest = q.behind(size)
 	return (*T)(unsafe.Pointer(&q.in[0]))
 }
 
@@ -46,8 +49,16 @@ func short[T any](q *request, size int) *T {
 	}
 	v := new(T)
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v)), q.in[:size])
-	q.rest = q.in[size:]
+	q.rest = q.behind(size)
 	return v
+}
+
+// behind is what follows the first size bytes, which are all structs.
+func (q *request) behind(size int) []byte {
+	if q.split {
+		return q.payload
+	}
+	return q.in[size:]
 }
 
 // output appends a zeroed T to the reply.

@@ -44,6 +44,10 @@ type serveConfig struct {
 	Store string
 	// Second mounts the workspace on one more directory.
 	Second string
+	// Fallback: the transport is another one than asked for.
+	Fallback bool
+	// NoRings makes the kernel refuse the rings.
+	NoRings bool
 }
 
 func TestMain(m *testing.M) {
@@ -53,6 +57,9 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	if os.Getenv(packEnv) != "" {
+		packForEver()
 	}
 	if cfg := os.Getenv(serveEnv); cfg != "" {
 		if err := serveChild(cfg); err != nil {
@@ -83,6 +90,8 @@ func serveChild(cfg string) error {
 	var f *fs.FS
 	var err error
 	end := func() error { return nil }
+	c.Options.refuseRings = c.NoRings
+	var more *Mount
 	marks := map[string]fs.Move{}
 	if c.Store != "" {
 		m, f, end, err = serveStore(&c)
@@ -117,6 +126,22 @@ func serveChild(cfg string) error {
 		case "content":
 			raw.set(strings.Join(words[1:], " "))
 			fmt.Println("ok")
+		case "more": // one more mount of the fake
+			other := newFake(false)
+			more, err = mountRaw(context.Background(), other, words[1], c.Options.withDefaults(), func(m *Mount) { other.t = m.transport })
+			fmt.Println(errText(err))
+		case "less":
+			switch words[1] {
+			case "unmount":
+				err = more.Unmount(context.Background(), false)
+			case "lazy":
+				err = more.Unmount(context.Background(), true)
+			case "shutdown":
+				err = more.Shutdown(context.Background())
+			case "abort":
+				err = more.Abort()
+			}
+			fmt.Println(errText(errors.Join(err, more.Wait())))
 		case "unmount":
 			fmt.Println(errText(m.Unmount(context.Background(), false)))
 		case "lazy":
@@ -236,9 +261,38 @@ func needFuse(t testing.TB) {
 	}
 }
 
+// needUring switches FUSE over io_uring on for the test, or ends it where that is impossible.
+func needUring(t testing.TB) {
+	t.Helper()
+	const param = "/sys/module/fuse/parameters/enable_uring"
+	was, err := os.ReadFile(param)
+	if err != nil {
+		t.Skip("this kernel has no FUSE over io_uring (Linux 6.14):", err)
+	}
+	if r, err := newRing(4); err != nil {
+		t.Skip("no io_uring here:", err)
+	} else {
+		r.close()
+	}
+	if was[0] == 'Y' {
+		return
+	}
+	if err := os.WriteFile(param, []byte("Y"), 0); err != nil {
+		t.Skip("FUSE over io_uring is off, and only root may switch it on:", err)
+	}
+	t.Cleanup(func() {
+		if err := os.WriteFile(param, was, 0); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func startServer(t testing.TB, c serveConfig) *server {
 	t.Helper()
 	needFuse(t)
+	if c.Options.Transport == TransportUring {
+		needUring(t)
+	}
 	if c.Point == "" {
 		c.Point = filepath.Join(t.TempDir(), "mnt")
 		if err := os.Mkdir(c.Point, 0o755); err != nil {
@@ -274,6 +328,9 @@ func startServer(t testing.TB, c serveConfig) *server {
 	})
 	if line := s.line(); line != "ready" {
 		t.Fatalf("server: %s\n%s", line, s.log.String())
+	}
+	if want := c.Options.Transport; want != "" && !c.Fallback && s.stats().Transport != want {
+		t.Fatalf("the transport is %s, not %s\n%s", s.stats().Transport, want, s.log.String())
 	}
 	return s
 }

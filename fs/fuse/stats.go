@@ -21,7 +21,8 @@ type OpStats struct {
 
 // Stats is a snapshot of what a mount counted since it began.
 type Stats struct {
-	Ops []OpStats // only opcodes that came, by opcode
+	Transport Transport // that is used: own if the kernel refused uring
+	Ops       []OpStats // only opcodes that came, by opcode
 	// PollHits are requests that the reader found while polling, PollMisses polls that ended in blocking, Blocked the
 	// times it blocked.
 	PollHits, PollMisses, Blocked uint64

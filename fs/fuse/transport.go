@@ -12,6 +12,9 @@ type Transport string
 const (
 	// TransportOwn reads /dev/fuse with one hot reader that hands its role on before it would wait. The default.
 	TransportOwn Transport = "own"
+	// TransportUring takes requests over io_uring (Linux 6.14, with the fuse module's enable_uring), one queue for each
+	// processor. It is TransportOwn where the kernel refuses.
+	TransportUring Transport = "uring"
 	// TransportStock is the server of the go-fuse library, for comparison.
 	TransportStock Transport = "stock"
 )

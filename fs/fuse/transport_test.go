@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -12,7 +13,10 @@ import (
 	"time"
 )
 
-func transports() []Transport { return []Transport{TransportOwn, TransportStock} }
+func transports() []Transport { return []Transport{TransportOwn, TransportUring, TransportStock} }
+
+// ours are the transports that are not the library's: those that count, and that can be asked to yield.
+func ours() []Transport { return []Transport{TransportOwn, TransportUring} }
 
 func TestRoundTrip(t *testing.T) {
 	for _, tr := range transports() {
@@ -33,103 +37,124 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestLargeRequests(t *testing.T) {
-	s := startServer(t, serveConfig{})
-	s.do("content " + strings.Repeat("x", 40<<10))
-	b, err := os.ReadFile(s.path("f"))
-	if err != nil || len(b) != 40<<10 {
-		t.Fatalf("read %d bytes, %v", len(b), err)
-	}
-	f, err := os.OpenFile(s.path("f"), os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if n, err := f.Write(make([]byte, 3<<20)); err != nil || n != 3<<20 {
-		t.Fatalf("wrote %d bytes, %v", n, err)
-	}
-	for _, op := range s.stats().Ops {
-		if op.Name == "write" && op.Count > 4 {
-			t.Errorf("3 MiB took %d WRITE requests, want 3: MAX_PAGES is not negotiated", op.Count)
-		}
+	for _, tr := range ours() {
+		t.Run(string(tr), func(t *testing.T) {
+			s := startServer(t, serveConfig{Options: Options{Transport: tr}})
+			s.do("content " + strings.Repeat("x", 40<<10))
+			b, err := os.ReadFile(s.path("f"))
+			if err != nil || len(b) != 40<<10 {
+				t.Fatalf("read %d bytes, %v", len(b), err)
+			}
+			f, err := os.OpenFile(s.path("f"), os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if n, err := f.Write(make([]byte, 3<<20)); err != nil || n != 3<<20 {
+				t.Fatalf("wrote %d bytes, %v", n, err)
+			}
+			for _, op := range s.stats().Ops {
+				if op.Name == "write" && op.Count > 4 {
+					t.Errorf("3 MiB took %d WRITE requests, want 3: MAX_PAGES is not negotiated", op.Count)
+				}
+			}
+		})
 	}
 }
 
 func TestPanicIsEIO(t *testing.T) {
-	s := startServer(t, serveConfig{})
-	if _, err := os.ReadFile(s.path("panic")); !errors.Is(err, syscall.EIO) {
-		t.Fatalf("open of what panics: %v, want EIO", err)
+	for _, tr := range ours() {
+		t.Run(string(tr), func(t *testing.T) {
+			s := startServer(t, serveConfig{Options: Options{Transport: tr}})
+			if _, err := os.ReadFile(s.path("panic")); !errors.Is(err, syscall.EIO) {
+				t.Fatalf("open of what panics: %v, want EIO", err)
+			}
+			if _, err := os.ReadFile(s.path("f")); err != nil {
+				t.Fatalf("after a panic: %v", err)
+			}
+			if n := s.stats().Panics; n != 1 {
+				t.Errorf("panics counted: %d, want 1", n)
+			}
+			waitFor(t, func() bool {
+				log := s.log.String()
+				return strings.Contains(log, "as asked") && strings.Contains(log, "fake).Open") // the panic and its stack
+			})
+		})
 	}
-	if _, err := os.ReadFile(s.path("f")); err != nil {
-		t.Fatalf("after a panic: %v", err)
-	}
-	if n := s.stats().Panics; n != 1 {
-		t.Errorf("panics counted: %d, want 1", n)
-	}
-	waitFor(t, func() bool {
-		log := s.log.String()
-		return strings.Contains(log, "as asked") && strings.Contains(log, "fake).Open") // the panic and its stack
-	})
 }
 
 // A handler that waits must not keep others from being answered, however many wait.
 func TestBlockedHandlersDoNotStall(t *testing.T) {
-	s := startServer(t, serveConfig{})
-	const n = 40
-	var wg sync.WaitGroup
-	errs := make(chan error, n)
-	for range n {
-		wg.Go(func() {
-			f, err := os.Open(s.path("hold"))
-			if err == nil {
-				err = f.Close()
+	for _, tr := range ours() {
+		t.Run(string(tr), func(t *testing.T) {
+			s := startServer(t, serveConfig{Options: Options{Transport: tr}})
+			const n = 40
+			var wg sync.WaitGroup
+			errs := make(chan error, n)
+			for range n {
+				wg.Go(func() {
+					f, err := os.Open(s.path("hold"))
+					if err == nil {
+						err = f.Close()
+					}
+					errs <- err
+				})
 			}
-			errs <- err
+			waitFor(t, func() bool { return s.stats().Yields >= n })
+			for range 100 {
+				if _, err := os.ReadFile(s.path("f")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, _ = os.Stat(s.path("unblock"))
+			wg.Wait()
+			close(errs)
+			for err := range errs {
+				if err != nil {
+					t.Errorf("a blocked open: %v", err)
+				}
+			}
+			// The crowd is gone.
+			most := uint64(keepParked + 1)
+			if tr == TransportUring {
+				most += uint64(keepRings * runtime.NumCPU())
+			}
+			waitFor(t, func() bool { return s.stats().Workers <= most })
 		})
 	}
-	waitFor(t, func() bool { return s.stats().Yields >= n })
-	for range 100 {
-		if _, err := os.ReadFile(s.path("f")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	_, _ = os.Stat(s.path("unblock"))
-	wg.Wait()
-	close(errs)
-	for err := range errs {
-		if err != nil {
-			t.Errorf("a blocked open: %v", err)
-		}
-	}
-	waitFor(t, func() bool { return s.stats().Workers <= keepParked+1 })
 }
 
 // More waiters for locks than handlers may otherwise wait.
 func TestManyLockWaiters(t *testing.T) {
-	s := startServer(t, serveConfig{})
-	const n = maxBusy + 50
-	var wg sync.WaitGroup
-	files := make([]*os.File, n)
-	for i := range files {
-		f, err := os.Open(s.path("lock"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		files[i] = f
-	}
-	for _, f := range files {
-		wg.Go(func() {
-			if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-				t.Error(err)
+	for _, tr := range ours() {
+		t.Run(string(tr), func(t *testing.T) {
+			s := startServer(t, serveConfig{Options: Options{Transport: tr}})
+			const n = maxBusy + 50
+			var wg sync.WaitGroup
+			files := make([]*os.File, n)
+			for i := range files {
+				f, err := os.Open(s.path("lock"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				files[i] = f
 			}
+			for _, f := range files {
+				wg.Go(func() {
+					if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			waitFor(t, func() bool { return s.stats().Yields >= n })
+			if _, err := os.ReadFile(s.path("f")); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = os.Stat(s.path("unblock"))
+			wg.Wait()
 		})
 	}
-	waitFor(t, func() bool { return s.stats().Yields >= n })
-	if _, err := os.ReadFile(s.path("f")); err != nil {
-		t.Fatal(err)
-	}
-	_, _ = os.Stat(s.path("unblock"))
-	wg.Wait()
 }
 
 func TestInterrupt(t *testing.T) {
@@ -199,13 +224,17 @@ func TestNotifications(t *testing.T) {
 
 // An idle mount uses no processor time.
 func TestIdle(t *testing.T) {
-	s := startServer(t, serveConfig{})
-	_, _ = os.ReadFile(s.path("f"))
-	time.Sleep(200 * time.Millisecond)
-	before := cpuTicks(t, s.cmd.Process.Pid)
-	time.Sleep(1500 * time.Millisecond)
-	if used := cpuTicks(t, s.cmd.Process.Pid) - before; used > 1 {
-		t.Errorf("an idle server used %d ticks (10 ms each) in 1.5 s, want at most 1", used)
+	for _, tr := range ours() {
+		t.Run(string(tr), func(t *testing.T) {
+			s := startServer(t, serveConfig{Options: Options{Transport: tr}})
+			_, _ = os.ReadFile(s.path("f"))
+			time.Sleep(200 * time.Millisecond)
+			before := cpuTicks(t, s.cmd.Process.Pid)
+			time.Sleep(1500 * time.Millisecond)
+			if used := cpuTicks(t, s.cmd.Process.Pid) - before; used > 1 {
+				t.Errorf("an idle server used %d ticks (10 ms each) in 1.5 s, want at most 1", used)
+			}
+		})
 	}
 }
 

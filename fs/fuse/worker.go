@@ -102,6 +102,9 @@ func (w *worker) serve(in []byte) {
 	if len(reply) > 0 {
 		w.reply(op, reply)
 	}
+	if op == opInit && w.c.rings != nil {
+		w.c.rings.begin()
+	}
 	if op == opInit && w.c.onInit != nil {
 		w.c.onInit()
 		w.c.onInit = nil
