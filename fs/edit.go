@@ -139,6 +139,69 @@ func (ed *editor) load(ctx context.Context) error {
 			s.n = f.nodes[ino]
 		}
 	}
+	return ed.lineage(ctx)
+}
+
+// lineage brings to memory what is above the directories that get a directory, and where each of them is: of what was
+// asked for by its number, or lies below what was dropped, that is not known. FS.mu is held, and released meanwhile.
+func (ed *editor) lineage(ctx context.Context) error {
+	f := ed.f
+	var low []*node
+	for i := range ed.e.Names {
+		nm := &ed.e.Names[i]
+		if nm.Ino != 0 && ed.at[nm.Ino].n.isDir() {
+			low = append(low, ed.at[nm.Parent].n)
+		}
+	}
+	seen := map[*node]bool{}
+	for len(low) > 0 {
+		var lost []store.Ino
+		for _, n := range low {
+			for n.ino != store.RootIno && !n.gone && !seen[n] {
+				seen[n] = true
+				up := f.nodes[n.parent]
+				if up == nil {
+					lost = append(lost, n.ino)
+					break
+				}
+				n = up
+			}
+		}
+		low = nil
+		if len(lost) == 0 {
+			break
+		}
+		view := f.view
+		f.mu.Unlock()
+		names, err := view.NamesOfAll(ctx, lost)
+		var above []store.Ino
+		for _, ino := range lost {
+			if len(names[ino]) == 1 {
+				above = append(above, names[ino][0].Parent)
+			}
+		}
+		var versions []*store.Version
+		if err == nil {
+			versions, err = view.Versions(ctx, above)
+		}
+		f.mu.Lock()
+		if err != nil {
+			return err
+		}
+		for _, v := range versions {
+			if v != nil && f.nodes[v.Ino] == nil {
+				f.adopt(newNode(*v))
+			}
+		}
+		for _, ino := range lost {
+			if n := f.nodes[ino]; n != nil && len(names[ino]) == 1 {
+				n.parent, n.name = names[ino][0].Parent, names[ino][0].Name
+				if up := f.nodes[n.parent]; up != nil {
+					low = append(low, up)
+				}
+			}
+		}
+	}
 	return nil
 }
 
