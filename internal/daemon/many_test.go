@@ -29,8 +29,8 @@ func TestManyForks(t *testing.T) {
 			if grown != n {
 				t.Errorf("%d forks made %d rows of table %s", n, grown, table)
 			}
-		case "session", "process", "command":
-			if grown > 20 { // who forked, once
+		case "session", "process", "process_unread", "command":
+			if grown > 20 { // who forked, once; on a busy machine also that it could not be read in time
 				t.Errorf("%d forks made %d rows of table %s", n, grown, table)
 			}
 		default:
