@@ -39,27 +39,24 @@ func (h *hostFile) mergeWith(m *ImportMerge) {
 }
 
 // readMerged reads a file that is to be merged.
-func (f *FS) readMerged(ctx context.Context, path string, file *os.File, h *hostFile) error {
+func (f *FS) readMerged(ctx context.Context, file *os.File, h *hostFile) error {
 	host, err := io.ReadAll(io.LimitReader(file, h.merge.Max+1))
 	if err != nil {
-		return fmt.Errorf("import %s: %w", path, err)
+		return err
 	}
 	merged, ok := []byte(nil), false
 	if int64(len(host)) <= h.merge.Max {
 		merged, ok = h.merge.Text(host)
 	}
 	if !ok {
-		return fmt.Errorf("import %s: it changes while it is read; try again: %w", path, syscall.EAGAIN)
+		return fmt.Errorf("it changes while it is read; try again: %w", syscall.EAGAIN)
 	}
 	if h.theirs, err = f.putText(ctx, host); err == nil {
 		h.staged, err = f.putText(ctx, merged)
 	}
 	h.merge.Theirs = h.theirs.Content
 	h.read, h.st.Size, h.st.Blocks = true, int64(len(merged)), int64(len(merged)+511)/512
-	if err != nil {
-		return fmt.Errorf("import %s: %w", path, err)
-	}
-	return nil
+	return err
 }
 
 func (f *FS) putText(ctx context.Context, b []byte) (blob.Staged, error) {

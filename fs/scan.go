@@ -194,89 +194,137 @@ func hostXattrs(path string) (map[string][]byte, error) {
 	return m, nil
 }
 
-// readAll stores the content of every file for which want is true, in parallel. Each content is read once however
-// many hard links it has.
+// Files are read in runs of at most runFiles files and, but for a single one, runBytes bytes.
+const (
+	runFiles = 256
+	runBytes = 1 << 20
+)
+
+// readAll stores the content of every file, in parallel. Each content is read once however many hard links it has. Small files
+// are stored many at a time.
 func (f *FS) readAll(ctx context.Context, root string, files []*hostFile, note func(files, bytes int64)) error {
-	var next, done, bytes atomic.Int64
+	var mu sync.Mutex // guards left, done, bytes and first
+	var done, bytes int64
+	var first error
+	left := files
+	take := func() (run []*hostFile) {
+		mu.Lock()
+		defer mu.Unlock()
+		if ctx.Err() != nil || first != nil || len(left) == 0 {
+			return nil
+		}
+		n, size := 0, int64(0)
+		for n < len(left) && n < runFiles && (n == 0 || size+left[n].st.Size <= runBytes) {
+			size += left[n].st.Size
+			n++
+		}
+		run, left = left[:n], left[n:]
+		return run
+	}
 	var wg sync.WaitGroup
-	errs := make(chan error, runtime.GOMAXPROCS(0))
-	for range cap(errs) {
+	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			for {
-				i := next.Add(1) - 1
-				if i >= int64(len(files)) || ctx.Err() != nil {
-					return
+			r := &runReader{f: f, ctx: ctx, root: root}
+			for run := take(); run != nil; run = take() {
+				err := r.read(run)
+				mu.Lock()
+				if first == nil {
+					first = err
 				}
-				if err := f.readFile(ctx, root, files[i]); err != nil {
-					errs <- err
-					next.Store(int64(len(files)))
-					return
+				for _, h := range run {
+					bytes += h.st.Size
 				}
-				bytes.Add(files[i].st.Size)
-				if n := done.Add(1); n%64 == 0 {
-					note(n, bytes.Load())
+				done += int64(len(run))
+				n, b := done, bytes
+				mu.Unlock()
+				if err == nil {
+					note(n, b)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	note(done.Load(), bytes.Load())
-	close(errs)
-	for err := range errs {
-		return err
+	note(done, bytes)
+	if first != nil {
+		return first
 	}
 	return ctx.Err()
 }
 
-func (f *FS) readFile(ctx context.Context, root string, h *hostFile) error {
-	path := filepath.Join(root, h.path())
+// runReader reads runs of files. It is used by one goroutine.
+type runReader struct {
+	f     *FS
+	ctx   context.Context
+	root  string
+	buf   []byte
+	small []*hostFile // those whose bytes are in data, which are parts of buf
+	data  [][]byte
+}
+
+func (r *runReader) read(run []*hostFile) error {
+	if r.buf == nil {
+		r.buf = make([]byte, runBytes+blob.MaxBlob+runFiles)
+	}
+	r.small, r.data = r.small[:0], r.data[:0]
+	free := r.buf
+	for _, h := range run {
+		n, err := r.file(h, free)
+		if err != nil {
+			return fmt.Errorf("import %s: %w", filepath.Join(r.root, h.path()), err)
+		}
+		free = free[n:]
+	}
+	staged, err := r.f.blobs.PutMany(r.ctx, r.data)
+	for i, st := range staged {
+		r.small[i].staged = st
+	}
+	return err
+}
+
+// file reads one file: what is small, into free, of which it uses n bytes.
+func (r *runReader) file(h *hostFile, free []byte) (n int, err error) {
+	path := filepath.Join(r.root, h.path())
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("import %s: %w", path, err)
+		return 0, err
+	}
+	merge := h.merge != nil && h.merge.Text != nil
+	if room := int(h.st.Size) + 1; h.st.Size <= blob.MaxBlob && room <= len(free) && !merge {
+		n, err = readUpTo(fd, free[:room])
+		if err != nil || n < room {
+			_ = unix.Close(fd)
+			if h.read = err == nil; n > 0 && err == nil {
+				r.small, r.data = append(r.small, h), append(r.data, free[:n:n])
+			}
+			return n, err
+		}
+		if _, err = unix.Seek(fd, 0, unix.SEEK_SET); err != nil { // it has grown while we looked
+			_ = unix.Close(fd)
+			return 0, err
+		}
 	}
 	file := os.NewFile(uintptr(fd), path)
 	defer file.Close()
-	if h.merge != nil && h.merge.Text != nil {
-		return f.readMerged(ctx, path, file, h)
+	if merge {
+		return 0, r.f.readMerged(r.ctx, file, h)
 	}
-	if h.st.Size <= blob.MaxBlob {
-		buf := make([]byte, blob.MaxBlob+1)
-		n, err := readUpTo(file, buf)
-		if err != nil {
-			return fmt.Errorf("import %s: %w", path, err)
-		}
-		if n <= blob.MaxBlob {
-			if n > 0 {
-				h.staged, err = f.blobs.PutPacked(buf[:n])
-			}
-			h.read = true
-			return err
-		}
-		if _, err := file.Seek(0, 0); err != nil { // it has grown while we looked
-			return fmt.Errorf("import %s: %w", path, err)
-		}
-	}
-	h.staged, err = f.blobs.PutReader(ctx, file)
+	h.staged, err = r.f.blobs.PutReader(r.ctx, file)
 	h.read = true
-	if err != nil {
-		return fmt.Errorf("import %s: %w", path, err)
-	}
-	return nil
+	return 0, err
 }
 
-func readUpTo(file *os.File, buf []byte) (int, error) {
+// readUpTo fills p, which is one byte longer than the file is thought to be. A read that ends just there was the last.
+func readUpTo(fd int, p []byte) (int, error) {
 	n := 0
-	for n < len(buf) {
-		k, err := file.Read(buf[n:])
-		n += k
-		if k == 0 || err != nil {
-			if err != nil && err.Error() != "EOF" {
-				return n, err
-			}
-			return n, nil
+	for {
+		k, err := unix.Read(fd, p[n:])
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if n += max(k, 0); err != nil || k == 0 || n >= len(p)-1 {
+			return n, err
 		}
 	}
-	return n, nil
 }
 
 func hostVersion(h *hostFile, v *store.Version) {

@@ -78,13 +78,9 @@ func blame(ctx context.Context, st *store.Store, v *store.Version, r BlameRange,
 		return nil, fmt.Errorf("blame: it is no text; `wsfs log PATH` tells its versions: %w", syscall.EINVAL)
 	}
 	out := &Blamed{Version: v, Lines: diff.Lines(text)}
-	last := r.Last
-	if last == 0 {
-		last = len(out.Lines)
-	}
-	out.First = max(r.First, 1) - 1
-	if last > len(out.Lines) || out.First > last {
-		return nil, &LinesError{out.First + 1, last, len(out.Lines)}
+	last, err := out.choose(r)
+	if err != nil {
+		return nil, err
 	}
 	if known := cache.load(v); known != nil && len(known) == len(out.Lines) {
 		out.Owners = known[out.First:last]

@@ -61,8 +61,7 @@ func (c *blameCache) load(v *store.Version) []*LineOwner {
 	if c.dir == "" || c.have != nil && !c.have[v.ID] {
 		return nil
 	}
-	path := c.path(v.ID)
-	data, err := os.ReadFile(path)
+	data, err := os.ReadFile(c.path(v.ID))
 	if err != nil {
 		return nil
 	}
@@ -70,9 +69,14 @@ func (c *blameCache) load(v *store.Version) []*LineOwner {
 	if err != nil {
 		return nil // the next one is written over it
 	}
-	now := time.Now()
-	_ = os.Chtimes(path, now, now) // what is used stays; where it cannot be changed, the age counts
+	c.used(v.ID)
 	return owners
+}
+
+// used keeps a file from being the next to go; where its times cannot be changed, the age counts.
+func (c *blameCache) used(id store.VersionID) {
+	now := time.Now()
+	_ = os.Chtimes(c.path(id), now, now)
 }
 
 // save keeps the owners of all lines of v. That it could not is no error of anybody.

@@ -27,6 +27,7 @@ func Run(t *testing.T, open OpenFunc) {
 		{"Small", small},
 		{"Empty", empty},
 		{"PutPacked", putPacked},
+		{"PutMany", putMany},
 		{"Boundaries", boundaries},
 		{"EOF", eof},
 		{"Dedup", dedup},

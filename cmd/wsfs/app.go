@@ -36,7 +36,7 @@ type app struct {
 // run executes one command and returns its exit code.
 func (a *app) run(ctx context.Context, args []string) int {
 	a.out = a.printer(a.stdout)
-	root := a.root()
+	root := a.root(args)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if ferr := a.out.Flush(); err == nil {
@@ -77,7 +77,8 @@ func (a *app) printer(f *os.File) *ui.Out {
 	return o
 }
 
-func (a *app) root() *cobra.Command {
+// root is the command tree, or of it what args need: a command that is named first needs no other.
+func (a *app) root(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "wsfs",
 		Short: "A file system in which every close is a version",
@@ -94,18 +95,32 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return daemon.Fail(daemon.ExitUsage, "%v; see `%s --help`", err, cmd.CommandPath())
 	})
-	root.AddCommand(
-		a.initCmd(), a.importCmd(), a.mountCmd(), a.umountCmd(), a.workspacesCmd(), a.statusCmd(), a.syncCmd(),
-		a.forkCmd(), a.dropCmd(), a.undropCmd(), a.tagCmd(), a.tagsCmd(),
-		a.logCmd(), a.catCmd(), a.lsCmd(), a.restoreCmd(), a.exportCmd(), a.checkCmd(), a.doctorCmd(), a.manCmd(), a.daemonCmd(), a.echoHelperCmd(),
-		a.undoCmd(), a.redoCmd(), a.rollbackCmd(),
-		a.diffCmd(), a.blameCmd(), a.showCmd(), a.sessionsCmd(), a.commandsCmd(),
-		a.runCmd(), a.whoamiCmd(), a.applyCmd(),
-	)
+	if len(args) > 0 && args[0] != "man" {
+		if make := a.commands()[args[0]]; make != nil {
+			root.AddCommand(make())
+			usageErrors(root)
+			return root
+		}
+	}
+	for _, make := range a.commands() {
+		root.AddCommand(make())
+	}
 	root.InitDefaultCompletionCmd()
 	root.SuggestionsMinimumDistance = 2
 	usageErrors(root)
 	return root
+}
+
+// commands makes each command by its name.
+func (a *app) commands() map[string]func() *cobra.Command {
+	return map[string]func() *cobra.Command{
+		"init": a.initCmd, "import": a.importCmd, "mount": a.mountCmd, "umount": a.umountCmd, "workspaces": a.workspacesCmd,
+		"status": a.statusCmd, "sync": a.syncCmd, "fork": a.forkCmd, "drop": a.dropCmd, "undrop": a.undropCmd, "tag": a.tagCmd,
+		"tags": a.tagsCmd, "log": a.logCmd, "cat": a.catCmd, "ls": a.lsCmd, "restore": a.restoreCmd, "export": a.exportCmd,
+		"check": a.checkCmd, "doctor": a.doctorCmd, "man": a.manCmd, "daemon": a.daemonCmd, echoHelper: a.echoHelperCmd,
+		"undo": a.undoCmd, "redo": a.redoCmd, "rollback": a.rollbackCmd, "diff": a.diffCmd, "blame": a.blameCmd, "show": a.showCmd,
+		"sessions": a.sessionsCmd, "commands": a.commandsCmd, "run": a.runCmd, "whoami": a.whoamiCmd, "apply": a.applyCmd,
+	}
 }
 
 // usageErrors makes a wrong number of arguments and an unknown command end with exit code 2.

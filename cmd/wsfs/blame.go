@@ -33,7 +33,16 @@ func (a *app) blameCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		p, err := a.findPast(ctx, args[0])
+		w, rev, path, unclear, err := a.parsePast(args[0])
+		if err != nil {
+			return err
+		}
+		if unclear == nil {
+			if b := a.keptBlame(ctx, w, rev, path, r); b != nil {
+				return a.printBlame(b)
+			}
+		}
+		p, err := a.openPast(ctx, w, rev, path, unclear)
 		if err != nil {
 			return err
 		}
@@ -50,16 +59,36 @@ func (a *app) blameCmd() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("%s of %s: %w", ui.Quote(p.path), p.rev.Revision, err)
 		}
-		notes, err := report.Blame(a.out, b, a.json)
-		for _, n := range notes {
-			a.note("%s", n)
-		}
-		return err
+		return a.printBlame(b)
 	}
 	cmd.Flags().StringVarP(&lines, "lines", "L", "", "only these lines: 10,20 or 10,+5 or 10, or ,20")
 	a.jsonFlag(cmd)
 	a.workspaceOf(cmd)
 	return cmd
+}
+
+func (a *app) printBlame(b *versions.Blamed) error {
+	notes, err := report.Blame(a.out, b, a.json)
+	for _, n := range notes {
+		a.note("%s", n)
+	}
+	return err
+}
+
+// keptBlame is what a daemon has of an earlier blame, nil if there is none of it: the store need not be opened for that.
+func (a *app) keptBlame(ctx context.Context, w where, rev versions.Revision, path string, r versions.BlameRange) *versions.Blamed {
+	if rev.Point.Kind == versions.AtAge || checkStore(w.store) != nil {
+		return nil
+	}
+	k, err := daemon.KeptBlame(ctx, w.store, daemon.BlameRequest{Revision: rev.String(), Path: daemon.Path(path)})
+	if k == nil || err != nil {
+		return nil // whatever it is, it is met again on the long way
+	}
+	b, ok, err := k.Blame(r)
+	if !ok || err != nil {
+		return nil
+	}
+	return b
 }
 
 // parseLines reads what -L takes.

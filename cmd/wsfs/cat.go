@@ -21,31 +21,46 @@ type past struct {
 
 // findPast finds PATH@REV, WS@REV:PATH, WS:PATH or PATH. Outside of a mount `WS@REV` names the root of a workspace.
 func (a *app) findPast(ctx context.Context, arg string) (*past, error) {
-	spec, err := versions.ParseSpec(arg, time.Local)
+	w, rev, path, unclear, err := a.parsePast(arg)
 	if err != nil {
 		return nil, err
 	}
-	w, err := a.here()
-	if !spec.Rooted && a.workspaceFlag == "" {
-		w, err = a.placeOfName(spec.Path)
-	}
-	if err != nil {
-		return nil, err
-	}
+	return a.openPast(ctx, w, rev, path, unclear)
+}
+
+// openPast opens what parsePast found.
+func (a *app) openPast(ctx context.Context, w where, rev versions.Revision, path string, unclear error) (*past, error) {
 	st, err := a.openRead(ctx, w.store)
 	if err != nil {
 		return nil, err
 	}
-	p, err := a.findIn(ctx, st, w, spec, arg)
+	var res *versions.Resolved
+	if err = unclear; err == nil {
+		res, err = versions.Resolve(ctx, st.Store, rev, a.out.Now)
+	}
 	if err != nil {
 		st.Close()
 		return nil, err
 	}
-	return p, nil
+	return &past{st, res, path}, nil
 }
 
-func (a *app) findIn(ctx context.Context, st *reading, w where, spec versions.Spec, arg string) (*past, error) {
-	rev, path := spec.Revision, w.path
+// parsePast says what an argument of findPast means, without opening the store. unclear is an error that waits until it is known
+// that there is one.
+func (a *app) parsePast(arg string) (w where, rev versions.Revision, path string, unclear, err error) {
+	spec, err := versions.ParseSpec(arg, time.Local)
+	if err != nil {
+		return w, rev, "", nil, err
+	}
+	if !spec.Rooted && a.workspaceFlag == "" {
+		w, err = a.placeOfName(spec.Path)
+	} else {
+		w, err = a.here()
+	}
+	if err != nil {
+		return w, rev, "", nil, err
+	}
+	rev, path = spec.Revision, w.path
 	switch {
 	case spec.Rooted:
 		path = spec.Path
@@ -59,13 +74,9 @@ func (a *app) findIn(ctx context.Context, st *reading, w where, spec versions.Sp
 		// In no mount a single word can only be a workspace.
 		rev.Workspace, path = spec.Path, ""
 	default:
-		return nil, daemon.Fail(daemon.ExitUsage, "%s: it is on no mount of a workspace; write WS@REV:PATH, or give --workspace", ui.Quote(arg))
+		unclear = daemon.Fail(daemon.ExitUsage, "%s: it is on no mount of a workspace; write WS@REV:PATH, or give --workspace", ui.Quote(arg))
 	}
-	res, err := versions.Resolve(ctx, st.Store, rev, a.out.Now)
-	if err != nil {
-		return nil, err
-	}
-	return &past{st, res, versions.Clean(path)}, nil
+	return w, rev, versions.Clean(path), unclear, nil
 }
 
 func (a *app) catCmd() *cobra.Command {

@@ -260,7 +260,7 @@ func TestAPIErrors(t *testing.T) {
 		{"DELETE", "/v1/mounts?mountpoint=/nope", "", 409},
 		{"GET", "/nope", "", 404},
 		{"PUT", "/v1/status", "", 405},
-		{"GET", "/debug/pprof/cmdline", "", 200},
+		{"GET", "/debug/pprof/goroutine?debug=1", "", 200},
 	} {
 		if w := do(c.method, c.path, c.body); w.Code != c.code {
 			t.Errorf("%s %s: %d %s, want %d", c.method, c.path, w.Code, w.Body, c.code)

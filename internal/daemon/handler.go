@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/pprof"
 	"os"
 	"runtime/debug"
 	"syscall"
@@ -37,15 +36,12 @@ func (d *Daemon) routes() http.Handler {
 	mux.HandleFunc("POST /v1/import", d.serveImport)
 	mux.HandleFunc("POST /v1/take", d.serveTake)
 	mux.HandleFunc("POST /v1/apply", reply(func(r *http.Request, req *ApplyRequest) (any, error) { return d.apply(r.Context(), *req) }))
+	mux.HandleFunc("POST /v1/blame", d.serveBlame)
 	d.pointerRoutes(mux)
 	d.runRoutes(mux)
 	d.undoRoutes(mux)
 	mux.HandleFunc("GET /metrics", d.serveMetrics)
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	profileRoutes(mux)
 	return d.guard(mux)
 }
 

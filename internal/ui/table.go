@@ -2,8 +2,6 @@ package ui
 
 import (
 	"strings"
-
-	"github.com/mattn/go-runewidth"
 )
 
 // Table is text in columns. Columns are as wide as their widest cell, two blanks apart; the last one is not padded.
@@ -57,14 +55,14 @@ func (t *Table) Print() {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], runewidth.StringWidth(c.text))
+			widths[i] = max(widths[i], columns(c.text))
 		}
 	}
 	w := t.out.Writer()
 	for _, row := range t.rows {
 		var line strings.Builder
 		for i, c := range row {
-			pad := strings.Repeat(" ", widths[i]-runewidth.StringWidth(c.text))
+			pad := strings.Repeat(" ", widths[i]-columns(c.text))
 			text := t.out.Styled(c.text, c.style)
 			switch {
 			case t.right[i]:

@@ -101,10 +101,31 @@ func Command(argv string) string {
 
 // Cut shortens s to width columns, with an ellipsis; 0 means unlimited.
 func Cut(s string, width int) string {
-	if width <= 0 || runewidth.StringWidth(s) <= width {
+	if width <= 0 || columns(s) <= width {
 		return s
 	}
+	if dots := runewidth.StringWidth("…"); ascii(s) && width > dots {
+		return s[:width-dots] + "…"
+	}
 	return runewidth.Truncate(s, width, "…")
+}
+
+// columns is runewidth.StringWidth, which looks for clusters of characters where there cannot be any.
+func columns(s string) int {
+	if ascii(s) {
+		return len(s)
+	}
+	return runewidth.StringWidth(s)
+}
+
+// ascii reports whether every byte of s is a character that takes one column.
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // Ago says how long before now t was, in words.
@@ -184,7 +205,7 @@ func Width(s string) int {
 	n := 0
 	for s != "" {
 		plain, rest, styled := strings.Cut(s, "\x1b[")
-		n += runewidth.StringWidth(plain)
+		n += columns(plain)
 		if !styled {
 			break
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mattn/go-runewidth"
 )
 
 func TestName(t *testing.T) {
@@ -115,6 +117,20 @@ func TestNoColours(t *testing.T) {
 	}
 	if Width(coloured.Styled("日本", Bold)) != 4 {
 		t.Error("Width counts styles")
+	}
+	for _, s := range []string{"", "a", "abcdef ~!", "tab\tin", "esc\x1b", "日本語", "caf\u00e9", "\u0301", "a\u0301b", "\xff\xfe", "🇩🇪 ok"} {
+		if got, want := columns(s), runewidth.StringWidth(s); got != want {
+			t.Errorf("%q takes %d columns, want %d", s, got, want)
+		}
+		for width := 1; width < 12; width++ {
+			want := s
+			if runewidth.StringWidth(s) > width {
+				want = runewidth.Truncate(s, width, "…")
+			}
+			if got := Cut(s, width); got != want {
+				t.Errorf("%q cut to %d is %q, want %q", s, width, got, want)
+			}
+		}
 	}
 	if Cut("abcdef", 4) != "abc…" || Cut("abc", 0) != "abc" {
 		t.Error("Cut")
