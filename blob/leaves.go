@@ -12,7 +12,8 @@ type Leaves struct {
 	mu    sync.Mutex
 	data  map[Ref][]byte
 	place map[Ref]Location
-	order []Ref // oldest first
+	older map[Ref]Location // of the Expect before
+	order []Ref            // oldest first
 	bytes int
 	most  int
 }
@@ -60,10 +61,14 @@ func (l *Leaves) where(ref Ref) (Location, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	loc, ok := l.place[ref]
+	if !ok {
+		loc, ok = l.older[ref]
+	}
 	return loc, ok
 }
 
-// Expect looks up where the bytes of contents are that will be read next, all at once, and forgets where earlier ones were. It is no
+// Expect looks up where the bytes of contents are that will be read next, all at once, and forgets where those were that
+// were announced before the last time: the next ones may be looked up while the last ones are read. It is no
 // error that something is not found: reading it tells.
 func (l *Leaves) Expect(ctx context.Context, s *Store, list []Content) {
 	batch, ok := s.index.(BatchIndex)
@@ -108,5 +113,5 @@ func (l *Leaves) Expect(ctx context.Context, s *Store, list []Content) {
 	find(refs)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.place = place
+	l.place, l.older = place, l.place
 }

@@ -10,8 +10,10 @@ import (
 	"wsfs/store"
 )
 
-// aheadVersions is how many versions are looked up at once, aheadTexts how many texts are read before they are needed.
+// aheadFirst versions are looked up at first, then four times as many up to aheadVersions, while the texts of those before are read:
+// aheadTexts of them before they are needed.
 const (
+	aheadFirst    = 32
 	aheadVersions = 256
 	aheadTexts    = 6
 	// aheadBytes bounds the texts that are on their way, aheadLeaves what is kept of them for the next.
@@ -30,6 +32,16 @@ type ahead struct {
 	ends   func(store.VersionID) bool // no text behind this version will be needed
 	tokens chan struct{}
 	group  sync.WaitGroup
+	coming map[store.VersionID]chan *aheadBatch // what is looked up already, by its first version
+	most   int                                  // versions of the next batch
+	cancel []context.CancelFunc                 // of what is looked up
+}
+
+// aheadBatch is versions that were looked up, and where their texts are.
+type aheadBatch struct {
+	list []store.Before
+	more bool // than list, whose last one begins the next batch
+	err  error
 }
 
 type aheadVersion struct {
@@ -48,21 +60,72 @@ type aheadRead struct {
 func newAhead(st *store.Store, ends func(store.VersionID) bool) *ahead {
 	return &ahead{
 		st: st, known: map[store.VersionID]*aheadVersion{}, reads: map[store.VersionID]*aheadRead{}, ends: ends,
+		coming: map[store.VersionID]chan *aheadBatch{}, most: aheadFirst,
 		leaves: blob.NewLeaves(aheadLeaves), tokens: make(chan struct{}, max(1, runtime.GOMAXPROCS(0))),
 	}
 }
 
 // stop returns when nothing is read any more.
-func (a *ahead) stop() { a.group.Wait() }
+func (a *ahead) stop() {
+	for _, cancel := range a.cancel {
+		cancel()
+	}
+	a.group.Wait()
+}
 
 // version finds a version, and those before it on the way. The error wraps ENOENT if there is none.
 func (a *ahead) version(ctx context.Context, id store.VersionID) (*aheadVersion, error) {
 	if k := a.known[id]; k != nil {
 		return k, nil
 	}
-	list, err := a.st.VersionsBefore(ctx, id, aheadVersions)
+	b := a.batch(ctx, id)
+	if b.err != nil {
+		return nil, b.err
+	}
+	list := b.list
+	if b.more {
+		list = list[:len(list)-1]
+		a.begins(ctx, b.list[len(list)].ID)
+	}
+	for i, one := range list {
+		k := &aheadVersion{v: one.Version, by: one.Command}
+		if i+1 < len(list) {
+			k.next = list[i+1].Version.ID
+		} else if len(list) < len(b.list) {
+			k.next = b.list[len(list)].ID
+		}
+		if a.known[one.Version.ID] == nil {
+			a.known[one.Version.ID] = k
+		}
+	}
+	return a.known[id], nil
+}
+
+// begins looks the batch that begins with a version up on another goroutine.
+func (a *ahead) begins(ctx context.Context, id store.VersionID) {
+	if a.coming[id] != nil || a.known[id] != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	a.cancel = append(a.cancel, cancel)
+	c, most := make(chan *aheadBatch, 1), a.most
+	a.coming[id], a.most = c, min(4*most, aheadVersions)
+	a.group.Go(func() { c <- a.lookup(ctx, id, most) })
+}
+
+func (a *ahead) batch(ctx context.Context, id store.VersionID) *aheadBatch {
+	if c := a.coming[id]; c != nil {
+		delete(a.coming, id)
+		return <-c
+	}
+	return a.lookup(ctx, id, a.most)
+}
+
+// lookup uses nothing of a that changes: it runs on any goroutine. The first time it must not, for ends looks around then.
+func (a *ahead) lookup(ctx context.Context, id store.VersionID, most int) *aheadBatch {
+	list, err := a.st.VersionsBefore(ctx, id, most)
 	if err != nil {
-		return nil, err
+		return &aheadBatch{err: err}
 	}
 	var texts []blob.Content
 	for _, b := range list {
@@ -73,16 +136,7 @@ func (a *ahead) version(ctx context.Context, id store.VersionID) (*aheadVersion,
 	if len(texts) > 2 {
 		a.leaves.Expect(ctx, a.st.Blobs(), texts)
 	}
-	for i, b := range list {
-		k := &aheadVersion{v: b.Version, by: b.Command}
-		if i+1 < len(list) {
-			k.next = list[i+1].Version.ID
-		}
-		if a.known[b.Version.ID] == nil {
-			a.known[b.Version.ID] = k
-		}
-	}
-	return a.known[id], nil
+	return &aheadBatch{list: list, more: len(list) == most}
 }
 
 // text is the text of v, which the caller owns until it gives it back to free. Those that are likely to be asked for next are on their
@@ -109,7 +163,11 @@ func (a *ahead) begin(ctx context.Context, v *store.Version) {
 		if at == nil || a.ends(at.v.ID) {
 			return
 		}
-		if at = a.known[at.next]; at == nil || at.v.Type() != syscall.S_IFREG || at.v.Size == 0 || a.reads[at.v.ID] != nil {
+		next := at.next
+		if at = a.known[next]; at == nil && len(a.coming[next]) > 0 { // looked up by now
+			at, _ = a.version(ctx, next) // an error is met again by who needs it
+		}
+		if at == nil || at.v.Type() != syscall.S_IFREG || at.v.Size == 0 || a.reads[at.v.ID] != nil {
 			continue
 		}
 		// What was read in vain stays: there is little of it.

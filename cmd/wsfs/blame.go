@@ -38,8 +38,8 @@ func (a *app) blameCmd() *cobra.Command {
 			return err
 		}
 		if unclear == nil {
-			if b := a.keptBlame(ctx, w, rev, path, r); b != nil {
-				return a.printBlame(b)
+			if done, err := a.printKept(ctx, w, rev, path, r); done {
+				return err
 			}
 		}
 		p, err := a.openPast(ctx, w, rev, path, unclear)
@@ -75,20 +75,27 @@ func (a *app) printBlame(b *versions.Blamed) error {
 	return err
 }
 
-// keptBlame is what a daemon has of an earlier blame, nil if there is none of it: the store need not be opened for that.
-func (a *app) keptBlame(ctx context.Context, w where, rev versions.Revision, path string, r versions.BlameRange) *versions.Blamed {
+// printKept prints what a daemon has of an earlier blame, and reports whether it did: the store need not be opened for that. Whatever
+// keeps it from doing so is met again on the long way.
+func (a *app) printKept(ctx context.Context, w where, rev versions.Revision, path string, r versions.BlameRange) (done bool, err error) {
 	if rev.Point.Kind == versions.AtAge || checkStore(w.store) != nil {
-		return nil
+		return false, nil
 	}
-	k, err := daemon.KeptBlame(ctx, w.store, daemon.BlameRequest{Revision: rev.String(), Path: daemon.Path(path)})
+	req := daemon.BlameRequest{Revision: rev.String(), Path: daemon.Path(path)}
+	if whole := r == (versions.BlameRange{}); whole && !a.json && !a.out.Terminal {
+		if done, err := daemon.PrintKeptBlame(ctx, w.store, req, a.out.W); done {
+			return true, err
+		}
+	}
+	k, err := daemon.KeptBlame(ctx, w.store, req)
 	if k == nil || err != nil {
-		return nil // whatever it is, it is met again on the long way
+		return false, nil
 	}
 	b, ok, err := k.Blame(r)
 	if !ok || err != nil {
-		return nil
+		return false, nil
 	}
-	return b
+	return true, a.printBlame(b)
 }
 
 // parseLines reads what -L takes.

@@ -51,6 +51,7 @@ type Daemon struct {
 	pastIdle, liveIdle time.Duration
 	runs               runs
 	hosts              hosts
+	blames             blameTexts
 
 	stopOnce sync.Once
 	stop     chan struct{} // closed when the daemon should end
