@@ -273,6 +273,8 @@ func (a *applier) maybeCheckpoint(ctx context.Context) error {
 func (s *Store) checkpoint(ctx context.Context, force bool) (left int64, err error) {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
+	s.at("checkpoint")
+	defer s.at("checkpointed")
 	left, err = s.drv.Checkpoint(context.WithoutCancel(ctx), s.w.conn, force)
 	if err != nil && s.drv.Classify(err) == ClassBusy {
 		return s.drv.LogSize(s.dir), nil

@@ -188,6 +188,7 @@ func (p *pipeline) applyOnce(ctx context.Context, ops []*Op, staged []blob.Stage
 	if err := p.j.flush(last); err != nil {
 		return err
 	}
+	p.o.at("apply")
 	locs, err := p.cs.Settle(ctx, staged)
 	if err != nil {
 		return err

@@ -226,9 +226,8 @@ func (m *merger) work(ctx context.Context) error {
 
 // tx is one step of merging: a transaction between those of the applier.
 func (m *merger) tx(ctx context.Context, fn func(ctx context.Context) error) error {
-	if m.s.o.crashPoint != nil {
-		m.s.o.crashPoint("merge")
-	}
+	m.s.at("merge")
+	defer m.s.at("merged")
 	return m.s.w.tx(ctx, fn)
 }
 

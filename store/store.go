@@ -35,7 +35,7 @@ type Options struct {
 	// MergeAfter is how many segments a read path may have below a timeline before neighbours are merged into hidden ones;
 	// 0: 8, negative: never.
 	MergeAfter int
-	// crashPoint is called at named points of the applier. Crash tests stop the process there.
+	// crashPoint is called at named points of the applier, of merging and of checkpoints. Crash tests stop the process there.
 	crashPoint func(point string)
 	// Blob are the options of the blob store; ReadOnly and Log are set from these.
 	Blob blob.Options
@@ -187,6 +187,13 @@ func (s *Store) closeAll() error {
 		return fmt.Errorf("close store %s: %w", s.dir, err)
 	}
 	return nil
+}
+
+// at tells a crash test what comes next.
+func (s *Store) at(point string) {
+	if s.o.crashPoint != nil {
+		s.o.crashPoint(point)
+	}
 }
 
 // Dir is the store's directory.
