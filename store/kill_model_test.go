@@ -245,3 +245,5 @@ func hashOf(s string) uint64 {
 	h := sha256.Sum256([]byte(s))
 	return binary.LittleEndian.Uint64(h[:])
 }
+
+func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
