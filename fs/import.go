@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +29,9 @@ type ImportResult struct {
 	Bytes                              int64 // read from the directory
 	Seq                                store.Seq
 	Skipped                            []string // what a workspace cannot hold, with the reason
+	// At is the point at which the workspace has what was imported; no version of it is amended any more. Timeline is 0 if that is
+	// not all of the directory.
+	At store.Segment
 }
 
 type hostID struct{ dev, ino uint64 }
@@ -144,6 +149,10 @@ func (f *FS) ImportWith(ctx context.Context, dir string, who store.Attribution, 
 			v := p.n.v
 			o.Each(p.h.path(), &p.h.st, &v)
 		}
+		if o.Only == nil && f.ws.Timeline != 0 {
+			f.pinned = f.seq
+			im.res.At = store.Segment{Timeline: f.ws.Timeline, Cut: f.seq}
+		}
 	}
 	f.mu.Unlock()
 	if err != nil || im.res.Seq == 0 {
@@ -153,35 +162,64 @@ func (f *FS) ImportWith(ctx context.Context, dir string, who store.Attribution, 
 	return im.res, f.finish(slot, nil)
 }
 
-// loadAll loads every directory of the tree and keeps them from being dropped.
+// loadAll loads every directory of the tree, several at a time, and keeps them from being dropped.
 func (f *FS) loadAll(ctx context.Context) (pinned []*node, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.loads++ // nothing is dropped from memory until unpin
+	// All guarded by FS.mu, which directory releases while it reads.
 	todo := []store.Ino{store.RootIno}
-	for len(todo) > 0 {
-		if err := ctx.Err(); err != nil {
-			return pinned, err
-		}
-		ino := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		n, err := f.inode(nil, ino)
-		if err == nil {
-			n, err = f.directory(nil, n.id)
-		}
-		if err != nil {
-			return pinned, err
-		}
-		n.dir.opens++
-		n.opens++
-		pinned = append(pinned, n)
-		for _, e := range n.dir.byName {
-			if e.typ == syscall.S_IFDIR {
-				todo = append(todo, e.ino)
+	busy := 0
+	more := sync.NewCond(&f.mu)
+	work := func() {
+		for {
+			for len(todo) == 0 && busy > 0 && err == nil {
+				more.Wait()
 			}
+			if err == nil {
+				err = ctx.Err()
+			}
+			if len(todo) == 0 || err != nil {
+				return
+			}
+			ino := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			busy++
+			n, lerr := f.inode(nil, ino)
+			if lerr == nil {
+				n, lerr = f.directory(nil, n.id)
+			}
+			busy--
+			if lerr == nil {
+				n.dir.opens++
+				n.opens++
+				pinned = append(pinned, n)
+				for _, e := range n.dir.byName {
+					if e.typ == syscall.S_IFDIR {
+						todo = append(todo, e.ino)
+					}
+				}
+			} else if err == nil {
+				err = lerr
+			}
+			more.Broadcast()
 		}
 	}
-	return pinned, nil
+	left := runtime.GOMAXPROCS(0)
+	for range left - 1 {
+		go func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			work()
+			left--
+			more.Broadcast()
+		}()
+	}
+	work()
+	for left--; left > 0; {
+		more.Wait()
+	}
+	return pinned, err
 }
 
 func (f *FS) unpin(pinned []*node) {

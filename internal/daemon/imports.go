@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"syscall"
 	"time"
 
 	"wsfs/fs"
+	"wsfs/internal/hosttree"
 	"wsfs/store"
 	"wsfs/versions"
 )
@@ -108,9 +110,17 @@ func (d *Daemon) runImport(ctx context.Context, req ImportRequest, progress func
 	o := fs.ImportOptions{Skip: skip}
 	origin := isOrigin(f.Workspace(), dir)
 	idx, each := indexOf(start.UnixNano())
+	var top syscall.Stat_t
 	if origin {
 		o.Each = each
 		defer d.hosts.lock(dir)()
+		if n, same := d.importedAlready(ctx, f, dir, skip); same {
+			out.Unchanged = n
+			return out, nil
+		}
+		if err := syscall.Lstat(dir, &top); err != nil {
+			return nil, fmt.Errorf("import %s: %w", dir, err)
+		}
 	}
 	who := d.caller(ctx, s)
 	res, err := f.ImportWith(ctx, dir, who, o, progress)
@@ -132,7 +142,24 @@ func (d *Daemon) runImport(ctx context.Context, req ImportRequest, progress func
 			return out, err
 		}
 	}
+	if len(res.Skipped) == 0 {
+		idx.SetState(int64(res.At.Timeline), int64(res.At.Cut), &top, start.UnixNano())
+	}
 	return out, idx.Save(d.indexFile(f.Workspace(), dir))
+}
+
+// importedAlready reports whether a workspace is where it was at the end of an import of all of dir, and nothing in dir was changed since.
+// n is how many entries it has.
+func (d *Daemon) importedAlready(ctx context.Context, f *fs.FS, dir string, skip []string) (n int64, same bool) {
+	idx, err := hosttree.Load(d.indexFile(f.Workspace(), dir))
+	if err != nil || len(skip) > 0 || within(d.o.Store, dir) {
+		return 0, false
+	}
+	timeline, seq, err := f.Freeze(nil)
+	if err != nil || int64(timeline) != idx.Loaded.Timeline || int64(seq) != idx.Loaded.Seq {
+		return 0, false
+	}
+	return int64(len(idx.Entries)), idx.Same(ctx, dir)
 }
 
 // lines writes NDJSON from several goroutines, progress at most ten times a second and at every new phase.

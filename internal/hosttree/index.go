@@ -26,6 +26,24 @@ type Index struct {
 	Moved map[string]bool
 	// Xattrs are the extended attributes of paths in Moved, as far as they have any.
 	Xattrs map[string]map[string][]byte
+	// Loaded is the State that the index was loaded with. It is saved with that of Set State alone: whoever changes an index
+	// has another one.
+	Loaded State
+	state  State
+}
+
+// State is the point of a workspace whose tree an index as a whole describes, and the stat(2) of the directory itself.
+type State struct {
+	Timeline, Seq     int64 // 0: not known
+	Mtime, Ctime, Ino uint64
+}
+
+// SetState says that the index, as it is saved next, describes all of a workspace at a point. st is the directory's, looked at
+// before the index was made; now is when that was (ns).
+func (x *Index) SetState(timeline, seq int64, st *syscall.Stat_t, now int64) {
+	if e := FromStat(st, now); e.Ino != 0 {
+		x.state = State{timeline, seq, uint64(e.Mtime), uint64(e.Ctime), e.Ino}
+	}
 }
 
 // Whole notes that directory and workspace are equal as a whole.
@@ -109,6 +127,14 @@ func Load(file string) (*Index, error) {
 	}
 	if len(d.b) != 0 { // of before there was this part, it has none
 		x.loadXattrs(d)
+	}
+	if len(d.b) != 0 { // as above
+		for _, v := range []*int64{&x.Loaded.Timeline, &x.Loaded.Seq} {
+			*v = int64(d.uint())
+		}
+		for _, v := range []*uint64{&x.Loaded.Mtime, &x.Loaded.Ctime, &x.Loaded.Ino} {
+			*v = d.uint()
+		}
 	}
 	if d.bad || len(d.b) != 0 {
 		return nil, fmt.Errorf("%s: %w", file, ErrDamaged)
@@ -211,7 +237,7 @@ func (x *Index) loadXattrs(d *reader) {
 }
 
 func (x *Index) appendXattrs(b []byte) []byte {
-	if len(x.Xattrs) == 0 {
+	if len(x.Xattrs) == 0 && x.state == (State{}) {
 		return b
 	}
 	b = binary.AppendUvarint(b, uint64(len(x.Xattrs)))
@@ -219,6 +245,11 @@ func (x *Index) appendXattrs(b []byte) []byte {
 		b = binary.AppendUvarint(appendBytes(b, p), uint64(len(x.Xattrs[p])))
 		for _, name := range slices.Sorted(maps.Keys(x.Xattrs[p])) {
 			b = appendBytes(appendBytes(b, name), string(x.Xattrs[p][name]))
+		}
+	}
+	if s := x.state; s != (State{}) {
+		for _, v := range []uint64{uint64(s.Timeline), uint64(s.Seq), s.Mtime, s.Ctime, s.Ino} {
+			b = binary.AppendUvarint(b, v)
 		}
 	}
 	return b
