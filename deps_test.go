@@ -42,6 +42,7 @@ func layers() map[string][]string {
 		"blob/blobtest":    {"blob"},
 		"cmd/wsfs":         {"*"},
 		"scripts/loopback": {},
+		"scripts/age":      {"fs", "store", "store/sqlite"},
 		"scripts/floor":    {"fs/fuse"},
 	}
 }
