@@ -23,7 +23,7 @@ var killFlags = struct {
 	kills *int
 	seed  *uint64
 }{
-	flag.Int("kills", 12, "TestKillRandom: how often a child is killed; 500 by hand"),
+	flag.Int("kills", 10, "TestKillRandom: how often a child is killed; 500 by hand"),
 	flag.Uint64("killseed", 0, "TestKillRandom: what the dice start from; 0: the clock"),
 }
 

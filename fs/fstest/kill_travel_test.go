@@ -138,7 +138,7 @@ func TestKillTimeTravel(t *testing.T) {
 	const seed = 20261130
 	p := &traveller{w: w, dir: dir, rnd: rand.New(rand.NewPCG(seed, 1)), live: map[string]picture{"main": {}}, acks: map[string]int{}}
 	cut := map[string]int{}
-	for round := range max(*opt.kills/5, 2) {
+	for round := range max(*opt.kills/10, 2) {
 		dead := time.AfterFunc(time.Duration(100+p.rnd.IntN(900))*time.Millisecond, w.kill)
 		var after map[string]picture
 		var err error

@@ -1,16 +1,17 @@
 // Command age gives a workspace a past, for scripts/bench: a tree of small files and any number of changes behind it, made
 // as a mount makes them but without a kernel in between. The tree that is there in the end does not depend on how many.
 //
-//	age STORE WORKSPACE CHANGES
+//	age [-dirs 40] [-files 100] STORE WORKSPACE CHANGES
 //
-// The workspace exists and is mounted nowhere. 4,000 files in 40 directories are written again and again, by one command
-// for every 100 changes and one session for every 10,000; one change in ten is a temporary file that comes and goes, one in
-// twenty a save by temporary file and rename.
+// The workspace exists and is mounted nowhere. The files are written again and again, by one command for every 100 changes and
+// one session for every 10,000; one change in ten is a temporary file that comes and goes, one in twenty a save by temporary
+// file and rename. With 0 changes the tree is made and no more.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"strconv"
@@ -22,19 +23,17 @@ import (
 	"wsfs/store/sqlite"
 )
 
-const (
-	dirs  = 40
-	files = 100 // in each
-)
-
 func main() {
-	if err := run(context.Background(), os.Args[1:]); err != nil {
+	dirs := flag.Int("dirs", 40, "directories")
+	files := flag.Int("files", 100, "files in each")
+	flag.Parse()
+	if err := run(context.Background(), flag.Args(), *dirs, *files); err != nil {
 		fmt.Fprintln(os.Stderr, "age:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) (err error) {
+func run(ctx context.Context, args []string, dirs, files int) (err error) {
 	if len(args) != 3 {
 		return errors.New("usage: age STORE WORKSPACE CHANGES")
 	}
@@ -56,9 +55,12 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	a := &ager{st: st, f: f, ws: ws.ID}
+	a := &ager{st: st, f: f, ws: ws.ID, dirs: make([]store.Ino, dirs), files: files}
 	if err := a.tree(); err != nil {
 		return err
+	}
+	if changes == 0 {
+		return nil
 	}
 	for a.n < changes {
 		if err := a.step(); err != nil {
@@ -69,12 +71,14 @@ func run(ctx context.Context, args []string) (err error) {
 }
 
 type ager struct {
-	st   *store.Store
-	f    *fs.FS
-	ws   store.WorkspaceID
-	n    int // changes made
-	who  store.Attribution
-	dirs [dirs]store.Ino
+	st  *store.Store
+	f   *fs.FS
+	ws  store.WorkspaceID
+	n   int // changes made
+	who store.Attribution
+
+	dirs  []store.Ino
+	files int // in each
 }
 
 // call is by the command whose turn it is.
@@ -100,8 +104,8 @@ func (a *ager) tree() error {
 			return err
 		}
 		a.dirs[i] = at.ID
-		for k := range files {
-			if err := a.write(i, name(k), text(i, k, 0)); err != nil {
+		for k := range a.files {
+			if err := a.write(i, name(k), text(i, k, -1)); err != nil {
 				return err
 			}
 		}
@@ -131,7 +135,7 @@ func (a *ager) write(d int, name, text string) error {
 
 // step makes one change or two.
 func (a *ager) step() error {
-	d, k := a.n/7%dirs, a.n*31%files
+	d, k := a.n/7%len(a.dirs), a.n*31%a.files
 	switch {
 	case a.n%20 < 2:
 		if err := a.write(d, "temporary", "here for a moment\n"); err != nil {
@@ -149,8 +153,8 @@ func (a *ager) step() error {
 
 // end gives every file the text that it has whatever came before.
 func (a *ager) end() error {
-	for d := range dirs {
-		for k := range files {
+	for d := range a.dirs {
+		for k := range a.files {
 			if err := a.write(d, name(k), text(d, k, -1)); err != nil {
 				return err
 			}
