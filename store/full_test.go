@@ -111,7 +111,7 @@ func TestDiskFull(t *testing.T) {
 	for put() {
 	}
 	grow("96m")
-	for deadline := time.Now().Add(20 * time.Second); !put(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !put(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("still full: %+v", s.QueueStats())
 		}

@@ -312,7 +312,7 @@ func TestSegmentsAreDeleted(t *testing.T) {
 	if err := p.apply(context.Background(), slot); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(5 * time.Second); len(segments(t, dir)) > 1; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); len(segments(t, dir)) > 1; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d segments left though all is applied", len(segments(t, dir)))
 		}

@@ -64,7 +64,7 @@ func (s *mountedStore) end() {
 // command is a program to be run in dir with a deadline, in the session.
 func (s *mountedStore) command(dir, session string, env []string, argv ...string) (int, string, string) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.WaitDelay = dir, time.Second

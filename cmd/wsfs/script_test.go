@@ -123,7 +123,7 @@ func (s *scriptStore) mounts() []string {
 }
 
 func (s *scriptStore) run(args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.bin, args...)
 	cmd.Env = append(os.Environ(), "WSFS_STORE="+s.store, "HOME="+s.env.WorkDir)

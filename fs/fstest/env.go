@@ -203,7 +203,7 @@ func (e *env) needRoot(why string) {
 // eventually waits for something that another process does; it bounds only how long a failure takes.
 func (e *env) eventually(what string, cond func() bool) {
 	e.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !cond(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !cond(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			e.Fatalf("waited 20 s in vain: %s", what)
 		}

@@ -21,7 +21,7 @@ import (
 func TestDeadlock(t *testing.T) {
 	w, dir := newMount(t)
 	seconds := time.Duration(*opt.storm) * time.Second
-	out, err := child(seconds+90*time.Second, "-test.run=^TestStorm$", "-dir="+dir, fmt.Sprintf("-storm=%d", *opt.storm))
+	out, err := child(seconds+4*time.Minute, "-test.run=^TestStorm$", "-dir="+dir, fmt.Sprintf("-storm=%d", *opt.storm))
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 		w.dump()

@@ -126,7 +126,7 @@ func TestMountAll(t *testing.T) {
 
 // alive asks for the mount's root with a deadline.
 func alive(dir string) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return exec.CommandContext(ctx, "ls", "-A", dir).Run() == nil
 }
@@ -147,7 +147,7 @@ func runChild(ctx context.Context, cmd *exec.Cmd) (string, error) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // it prints its stacks
-	cmd.WaitDelay = 3 * time.Second                                          // then SIGKILL, and its pipes are closed
+	cmd.WaitDelay = 10 * time.Second                                         // then SIGKILL, and its pipes are closed
 	err := cmd.Start()
 	if err != nil {
 		return "", err

@@ -185,7 +185,7 @@ func (w *world) kill() {
 func (w *world) stop() {
 	w.t.Helper()
 	w.wsfs("umount", "--all")
-	if !waitFor(20*time.Second, func() bool { return w.pid() == 0 }) {
+	if !waitFor(time.Minute, func() bool { return w.pid() == 0 }) {
 		w.t.Errorf("the daemon stays after its last mount is gone%s", w.logTail())
 		w.kill()
 	}
@@ -206,7 +206,7 @@ func (w *world) end() {
 	}
 	if pid := w.pid(); pid != 0 {
 		_ = unix.Kill(pid, unix.SIGTERM)
-		if !waitFor(20*time.Second, func() bool { return w.pid() == 0 }) {
+		if !waitFor(time.Minute, func() bool { return w.pid() == 0 }) {
 			w.t.Errorf("the daemon %d ignores SIGTERM", pid)
 			w.dump()
 			w.kill()
@@ -230,7 +230,7 @@ func (w *world) end() {
 func (w *world) dump() {
 	if pid := w.pid(); pid != 0 {
 		_ = unix.Kill(pid, unix.SIGQUIT)
-		waitFor(5*time.Second, func() bool { return w.pid() == 0 })
+		waitFor(30*time.Second, func() bool { return w.pid() == 0 })
 	}
 	w.t.Logf("%s", w.logTail())
 }

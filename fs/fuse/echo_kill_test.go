@@ -1,6 +1,7 @@
 package fuse
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -51,8 +52,11 @@ func TestEchoServerKilled(t *testing.T) {
 	s.sh("for f in t/[0-9]*; do echo x >> $f; done; rm -r t/a; mkdir n; touch n/f")
 	after, is := s.do("seq"), s.state()
 	point := s.point
-	met := 0
-	for round := range 20 {
+	rounds, met := 8, 0
+	if os.Getenv("WSFS_TEST_FULL") != "" {
+		rounds = 40
+	}
+	for round := 0; round < rounds || met == 0 && round < 10*rounds; round++ {
 		s.must("known before " + before)
 		s.must("known after " + after)
 		to := []string{"before", "after"}[round%2]
@@ -72,29 +76,43 @@ func TestEchoServerKilled(t *testing.T) {
 		if _, err := fmt.Fprintln(s.in, "move "+to); err != nil {
 			t.Fatal(err)
 		}
-		var helper int
-		for end := time.Now().Add(2 * time.Second); helper == 0 && time.Now().Before(end); {
+		moved := make(chan string, 1)
+		go func(out *bufio.Scanner) {
+			if out.Scan() {
+				moved <- out.Text()
+			}
+		}(s.out)
+		// The helper may come late on a busy machine, or be gone before it was seen: then the move says that it is done.
+		helper, done := 0, false
+		for end := time.Now().Add(time.Minute); helper == 0 && !done; time.Sleep(50 * time.Microsecond) {
 			if c := children(s.cmd.Process.Pid); len(c) > 0 {
 				helper = c[0]
 			}
-		}
-		if helper == 0 {
-			t.Fatalf("round %d: no helper was seen", round)
+			select {
+			case said := <-moved:
+				if done = true; said != "ok" {
+					t.Fatalf("round %d: the move says %q", round, said)
+				}
+			default:
+			}
+			if time.Now().After(end) {
+				t.Fatalf("round %d: there was neither a helper nor an end of the move", round)
+			}
 		}
 		time.Sleep(rand.N(40 * time.Millisecond))
-		if alive(helper) {
+		if helper != 0 && alive(helper) {
 			met++
 		}
 		_ = s.cmd.Process.Kill()
 		_ = s.cmd.Wait()
-		for end := time.Now().Add(10 * time.Second); alive(helper); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); helper != 0 && alive(helper); time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("round %d: the helper is still there: %s", round, waitingIn(t, helper))
 			}
 		}
 		select {
 		case <-reader:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("round %d: a reader is left waiting", round)
 		}
 		if stuck := waitingIn(t, os.Getpid()); stuck != "" {
@@ -110,7 +128,7 @@ func TestEchoServerKilled(t *testing.T) {
 			t.Fatalf("round %d: the tree is neither the one nor the other:\n%.2000s", round, got)
 		}
 	}
-	t.Logf("the helper was at work in %d of 20 rounds", met)
+	t.Logf("the helper was at work in %d rounds", met)
 	if met == 0 {
 		t.Error("no kill met a helper at work")
 	}
@@ -134,8 +152,8 @@ func TestEchoHelperKilled(t *testing.T) {
 		"is not there":      {"/nonexistent/helper"},
 		"fails at once":     {"/bin/false"},
 		"says nonsense":     {"/bin/echo", "what?"},
-		"never answers":     {"/bin/sleep", "60"},
-		"claims a thread":   {"/bin/sh", "-c", "echo thread 1; sleep 60"},
+		"never answers":     {"/bin/sleep", "1000"},
+		"claims a thread":   {"/bin/sh", "-c", "echo thread 1; sleep 1000"},
 		"works elsewhere":   {"/bin/sh", "-c", "echo thread $$; cat > /dev/null; echo done 1000000"},
 		"claims to be done": {"/bin/sh", "-c", "echo thread $$; cat > /dev/null; echo done 1"},
 	} {
@@ -158,14 +176,13 @@ func TestEchoHelperKilled(t *testing.T) {
 				if got := s.state(); got != after {
 					t.Errorf("the kernel shows\n%s\nand not\n%s", got, after)
 				}
-				if took := time.Since(start); took > 20*time.Second {
+				if took := time.Since(start); took > 90*time.Second {
 					t.Errorf("two moves took %v", took)
 				}
 			}
-			if c := children(s.cmd.Process.Pid); len(c) > 0 {
-				time.Sleep(100 * time.Millisecond)
-				if c = children(s.cmd.Process.Pid); len(c) > 0 {
-					t.Errorf("processes are left: %v", c)
+			for end := time.Now().Add(time.Minute); len(children(s.cmd.Process.Pid)) > 0; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("processes are left: %v", children(s.cmd.Process.Pid))
 				}
 			}
 			if !strings.Contains(s.log.String(), "may not have heard") && name != "claims to be done" {

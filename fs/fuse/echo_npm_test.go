@@ -105,7 +105,7 @@ func nodeWatcher(t *testing.T, dir, kind, root string) func(want ...string) {
 	next := func(want ...string) {
 		t.Helper()
 		var got []string
-		for limit := time.After(10 * time.Second); len(want) > 0; {
+		for limit := time.After(time.Minute); len(want) > 0; {
 			select {
 			case l, ok := <-lines:
 				if !ok {

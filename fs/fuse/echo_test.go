@@ -70,7 +70,7 @@ func watch(t testing.TB, root string) *watcher {
 func (w *watcher) events(want ...string) []string {
 	w.t.Helper()
 	var got []string
-	for end := time.Now().Add(3 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		w.mu.Lock()
 		got = nil
 		for _, l := range w.lines {

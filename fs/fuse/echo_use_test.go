@@ -82,7 +82,7 @@ ls > /dev/null; (: > new) 2>&1; cat ../src 2>&1; mkdir ../d 2>&1; cd .. 2>&1; ec
 		start := time.Now()
 		fmt.Fprintln(in)
 		said, _ := io.ReadAll(r)
-		if err := shell.Wait(); err != nil || strings.Count(string(said), "No such file")+strings.Count(string(said), "nonexistent") < 3 || time.Since(start) > 5*time.Second {
+		if err := shell.Wait(); err != nil || strings.Count(string(said), "No such file")+strings.Count(string(said), "nonexistent") < 3 || time.Since(start) > time.Minute {
 			t.Errorf("the shell in the removed directory: %v, %q", err, said)
 		}
 		s.must("move after")
@@ -209,7 +209,7 @@ func TestEchoManyOpen(t *testing.T) {
 		if got != "ok" {
 			t.Fatal(got)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("the move does not end")
 	}
 	for i, f := range files {

@@ -314,7 +314,7 @@ func startServer(t testing.TB, c serveConfig) *server {
 	}
 	s.in, s.out = in, bufio.NewScanner(out)
 	// A hanging test must end: with its server gone, everything in the mount fails.
-	watchdog := time.AfterFunc(50*time.Second, func() {
+	watchdog := time.AfterFunc(3*time.Minute, func() {
 		_ = s.cmd.Process.Kill()
 	})
 	t.Cleanup(func() {

@@ -34,7 +34,7 @@ func checkAtEnd(t *testing.T, dir string) {
 	t.Cleanup(func() {
 		var st *store.Store
 		err := error(&store.LockedError{})
-		for deadline := time.Now().Add(10 * time.Second); errors.As(err, new(*store.LockedError)) && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(time.Minute); errors.As(err, new(*store.LockedError)) && time.Now().Before(deadline); {
 			// A daemon that is ending gives its socket up before its lock.
 			if st, err = store.Open(context.Background(), dir, sqlite.Driver(), store.Options{}); err != nil {
 				time.Sleep(10 * time.Millisecond)

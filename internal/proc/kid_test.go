@@ -33,7 +33,7 @@ func newResolver(t testing.TB, o Options) *Resolver {
 		o.Host = "host"
 	}
 	if o.Deadline == 0 {
-		o.Deadline = 20 * time.Second
+		o.Deadline = time.Minute
 	}
 	o.Workspace = 7
 	r := New(o)
@@ -55,7 +55,7 @@ func resolve(r *Resolver, pid int) store.Attribution { return r.Resolve(uint32(p
 
 func waitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("gave up waiting: %s", what)
 		}
