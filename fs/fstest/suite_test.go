@@ -156,7 +156,7 @@ func runChild(ctx context.Context, cmd *exec.Cmd) (string, error) {
 	go func() { done <- cmd.Wait() }()
 	select {
 	case err = <-done:
-	case <-time.After(time.Until(deadlineOf(ctx)) + 10*time.Second):
+	case <-time.After(time.Until(deadlineOf(ctx)) + 30*time.Second):
 		// Not even SIGKILL helped: a thread is stuck in the kernel. Its output is lost with it.
 		return "(the child cannot be killed)", context.DeadlineExceeded
 	}
