@@ -76,7 +76,7 @@ func (a *app) mountCmd() *cobra.Command {
 	f.BoolVar(&foreground, "foreground", false, "serve in this process, until it is interrupted or the mount is gone")
 	f.BoolVar(&create, "create", false, "make an empty workspace if there is none of that name")
 	f.BoolVar(&req.Temporary, "ephemeral-fork", false, "mount a fork of it, which is dropped when it is unmounted")
-	f.StringVar(&req.Transport, "transport", "", "own or stock")
+	f.StringVar(&req.Transport, "transport", "", "own, uring or stock")
 	_ = f.MarkHidden("transport") // it is there
 	return cmd
 }
@@ -153,10 +153,10 @@ func mountOptions(req *daemon.MountRequest, options []string) error {
 		}
 	}
 	switch req.Transport {
-	case "", "own", "stock":
+	case "", "own", "uring", "stock":
 		return nil
 	}
-	return daemon.Fail(daemon.ExitUsage, "transport %q is not known; there are own and stock", req.Transport)
+	return daemon.Fail(daemon.ExitUsage, "transport %q is not known; there are own, uring and stock", req.Transport)
 }
 
 // mountThere mounts through the store's daemon, which it starts if there is none.

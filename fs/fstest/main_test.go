@@ -38,7 +38,13 @@ func TestMain(m *testing.M) {
 		os.Exit(fstest.Main(m))
 	}
 	flag.Parse()
-	os.Exit(run(m))
+	off := func() {}
+	if !*opt.fork && *opt.dir == "" {
+		off = uringOn()
+	}
+	code := run(m)
+	off()
+	os.Exit(code)
 }
 
 func run(m *testing.M) int {
@@ -63,4 +69,28 @@ func run(m *testing.M) int {
 		*opt.wsfs = bin
 	}
 	return fstest.Main(m)
+}
+
+// transports are those that a mount can have, but for the library's. uring is own where the kernel refuses.
+func transports() []string { return []string{"own", "uring"} }
+
+// uringOn lets the kernel offer FUSE over io_uring until the function it returns is called.
+func uringOn() func() {
+	const param = "/sys/module/fuse/parameters/enable_uring"
+	was, err := os.ReadFile(param)
+	if err == nil && was[0] == 'Y' {
+		return func() {}
+	}
+	if err == nil {
+		err = os.WriteFile(param, []byte("Y"), 0)
+	}
+	if err != nil {
+		fmt.Println("without FUSE over io_uring (Linux 6.14, switched on by root):", err)
+		return func() {}
+	}
+	return func() {
+		if err := os.WriteFile(param, was, 0); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
 }

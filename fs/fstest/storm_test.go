@@ -17,11 +17,16 @@ import (
 
 // TestDeadlock looks for waits in a circle: a process whose memory map is locked waits for the daemon (a page fault on a
 // mapping of the mount), while the daemon looks at that process to attribute another request. The storm runs in a child
-// process for -storm seconds and must go on until its end.
+// process for -storm seconds, half of them with each transport, and must go on until its end.
 func TestDeadlock(t *testing.T) {
-	w, dir := newMount(t)
-	seconds := time.Duration(*opt.storm) * time.Second
-	out, err := child(seconds+4*time.Minute, "-test.run=^TestStorm$", "-dir="+dir, fmt.Sprintf("-storm=%d", *opt.storm))
+	for _, tr := range transports() {
+		t.Run(tr, func(t *testing.T) { storm(t, tr, max(1, *opt.storm/2)) })
+	}
+}
+
+func storm(t *testing.T, transport string, seconds int) {
+	w, dir := newMount(t, "--transport="+transport)
+	out, err := child(time.Duration(seconds)*time.Second+4*time.Minute, "-test.run=^TestStorm$", "-dir="+dir, fmt.Sprintf("-storm=%d", seconds))
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 		w.dump()

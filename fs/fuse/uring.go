@@ -22,6 +22,8 @@ const (
 	maxSpare, minSpare, maxSpares = 128, 8, 1024
 	// keepRings workers of a queue keep an entry, and with it a thread, after a crowd is gone.
 	keepRings = 32
+	// goProcessors that Go gets for each of ours.
+	goProcessors = 4
 	// ringPatience is how long the kernel may take to give entries back after the end of a connection.
 	ringPatience = 2 * time.Second
 )
@@ -140,6 +142,11 @@ func (u *rings) begin() {
 		if w := u.newWorker(q, nil); w != nil {
 			w.start()
 		}
+	}
+	// A thread that comes back from the kernel with a request needs one of Go's processors at once; it must not wait for
+	// one until a goroutine of the applier is interrupted. The kernel sees to it that the threads share the processors.
+	if n := goProcessors * runtime.NumCPU(); runtime.GOMAXPROCS(0) < n {
+		runtime.GOMAXPROCS(n)
 	}
 	u.c.waiter.max = 0 // what still comes that way can wait; we are the leader
 	u.ready.Store(true)
