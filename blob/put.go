@@ -29,6 +29,7 @@ func (s *Store) PutReader(ctx context.Context, r io.Reader) (Staged, error) {
 		return Staged{}, err
 	}
 	p := &put{edit: &edit{s: s, ctx: ctx, batch: s.newBatch(s.o.Large, 0), made: map[int64]Ref{}, bulk: true}}
+	p.edit.batch.stream = true
 	if err := p.all(r, first, n+m); err != nil {
 		return Staged{}, err
 	}

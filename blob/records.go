@@ -14,6 +14,7 @@ type recordWriter struct {
 	first     int        // locs from here on are in buf, with offsets into it
 	locs      []Location // what was added
 	written   int64
+	stream    bool // much more follows, and then a Sync
 }
 
 func (s *Store) newRecordWriter(e Encoding, inlineMax int) *recordWriter {
@@ -64,6 +65,9 @@ func (w *recordWriter) flush() error {
 				w.locs[i].Pack = pack
 				w.locs[i].Offset += off
 			}
+		}
+		if w.stream {
+			w.s.packs.startWriting(pack, off, int64(len(w.buf)))
 		}
 		w.written += int64(len(w.buf))
 		w.buf = w.buf[:0]

@@ -160,6 +160,7 @@ type batch struct {
 	s         *Store
 	encoding  Encoding
 	inlineMax int
+	stream    bool // see recordWriter
 
 	mu     sync.Mutex
 	seen   map[Ref]struct{} // guarded by mu; what a call of place took care of or is about to
@@ -202,6 +203,7 @@ func (b *batch) place(ctx context.Context, cands []candidate) error {
 		b.s.o.Log.Warn("not known which blobs are stored already, so all are stored", "blobs", len(refs), "err", err)
 	}
 	w := b.s.newRecordWriter(b.encoding, b.inlineMax)
+	w.stream = b.stream
 	defer w.release()
 	for _, c := range fresh {
 		if _, ok := have[c.ref]; ok {

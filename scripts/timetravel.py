@@ -1,12 +1,13 @@
-"""The measurements of scripts/bench that have no side on ext4 to be compared with: fork, rollback, undo, diff, blame.
+"""The measurements of scripts/bench that have no side on ext4 to be compared with: fork, rollback, undo, diff,
+blame; and import, beside `cp -a`.
 
 Each prints medians beside the bar it has to stay below. "in the store" is a Go benchmark of this repository, "CLI" a whole
 process from its start to its end, beside a daemon that has the workspace mounted.
 """
-import http.client, json, os, re, shutil, socket, statistics, subprocess, sys, time
+import http.client, json, os, random, re, shutil, socket, statistics, subprocess, sys, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-NAMES = ("fork", "rollback", "diff", "blame")
+NAMES = ("fork", "rollback", "diff", "blame", "import")
 
 
 def fail(what, out=""):
@@ -98,7 +99,7 @@ class TimeTravel:
             if not self.a.only or name in self.a.only.split(","):
                 print(f"time travel: {name}", file=sys.stderr)
                 try:
-                    getattr(self, name)()
+                    getattr(self, "take" if name == "import" else name)()
                 finally:
                     subprocess.run([self.wsfs, "umount", "--all", "--lazy"], env=dict(os.environ, WSFS_STORE=self.store),
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -222,6 +223,44 @@ class TimeTravel:
         self.row("wsfs --version: a process that does nothing", [self.cli("--version") for _ in range(10)])
         self.end()
 
+    def take(self):
+        files = 100_000
+        self.begin("import", lambda d: None)
+        small, large = os.path.join(self.base, "small"), os.path.join(self.base, "large")
+        sources(small, files // 100, 100)
+        os.mkdir(large)
+        for i in range(4):
+            with open(f"{large}/b{i}", "wb") as f:
+                for _ in range(512):
+                    f.write(os.urandom(1 << 20))
+        copies = {small: [], large: []}
+        takes = {small: [], large: []}
+        again = []
+        for i in range(min(self.a.runs, 3)):
+            for src in (small, large):
+                subprocess.run(["sync", "-f", self.base], check=True)
+                t = time.perf_counter()
+                subprocess.run(["sh", "-c", 'cp -a "$0" "$1" && sync -f "$1"', src, f"{self.base}/copy"], check=True)
+                copies[src].append(time.perf_counter() - t)
+                shutil.rmtree(f"{self.base}/copy")
+                subprocess.run(["sync", "-f", self.base], check=True)
+                takes[src].append(self.into_new_store(src, i))
+                if src == small:
+                    again += [self.cli("import", src, f"w{i}", ok=(3,)) for _ in range(3)]
+        self.row(f"cp -a of {files:,} files of 1 to 8 KiB, and sync, for comparison", copies[small])
+        self.row(f"import of {files:,} files of 1 to 8 KiB (bar: 10,000 files a second)", takes[small], files / 10_000)
+        self.row("  the same directory again, unchanged", again, 1)
+        base = self.row("cp -a of 2 GiB in 4 files that do not compress, and sync", copies[large])
+        self.row("import of them", takes[large], base=base, factor=1.5)
+        self.end()
+
+    def into_new_store(self, src, i):
+        """Imports what no store has yet: the daemon of the last one has gone."""
+        self.cli("umount", "--all")
+        self.store = os.path.join(self.base, f"store-{os.path.basename(src)}-{i}")
+        self.cli("init")
+        return self.cli("import", src, f"w{i}")
+
     def report(self):
         head = ["time travel, milliseconds", "median", "of", "ratio", "bar", "met"]
         if self.a.markdown:
@@ -238,6 +277,21 @@ def grouped(lines):
     """For each line the first one that has the same owner: the same for two tools that agree, whatever they call the owners."""
     first = {}
     return [first.setdefault(line.split(" ", 1)[0], i) for i, line in enumerate(lines)]
+
+
+def sources(root, dirs, files):
+    """dirs directories of files files each, of 1 to 8 KiB of words, no two alike."""
+    r = random.Random(1)
+    words = [b"%x " % r.getrandbits(r.randrange(4, 40)) for _ in range(2000)]
+    pool = b"".join(r.choices(words, k=200_000))
+    for d in range(dirs):
+        sub = f"{root}/d{d // 50}/e{d % 50}"
+        os.makedirs(sub)
+        for f in range(files):
+            size = r.randrange(1024, 8192)
+            at = r.randrange(len(pool) - size)
+            with open(f"{sub}/f{f}", "wb") as out:
+                out.write((b"%d %d\n" % (d, f) + pool[at : at + size])[:size])
 
 
 def tree(root, dirs, files):
