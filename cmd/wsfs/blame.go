@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -51,6 +52,8 @@ func (a *app) blameCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		// Texts come and go, little stays: collecting less often saves a tenth of the time.
+		defer debug.SetGCPercent(debug.SetGCPercent(400))
 		b, err := versions.Blame(ctx, p.st.Store, ver, r)
 		var none *versions.LinesError
 		if errors.As(err, &none) {
