@@ -13,6 +13,9 @@ func (f *FS) GetAttr(c *Call, ino store.Ino, h *Handle) (Attr, error) {
 	if h != nil {
 		return h.n.attr(), nil
 	}
+	if _, r := f.coldFile(ino); r != nil {
+		return r.attr(ino), nil
+	}
 	n, err := f.node(c, ino)
 	if err != nil {
 		return Attr{}, err

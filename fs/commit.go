@@ -154,7 +154,7 @@ func (ch *change) applyVersions(slot store.Slot) {
 	f := ch.f
 	for i, n := range ch.nodes {
 		v := ch.op.Versions[i]
-		if ch.tell != nil && n.isReg() && n.opens > 0 && f.nodes[n.ino] == n && (v.Content != n.v.Content || v.Size != n.v.Size) {
+		if ch.tell != nil && n.isReg() && n.opens > 0 && f.nodeOf(n.ino) == n && (v.Content != n.v.Content || v.Size != n.v.Size) {
 			n = n.successor()
 			ch.nodes[i] = n
 		}
@@ -166,18 +166,18 @@ func (ch *change) applyVersions(slot store.Slot) {
 			delete(f.dirTimes, n)
 		}
 		n.gone = v.Nlink == 0
-		if f.nodes[v.Ino] != n && !n.stale {
+		if f.nodeOf(v.Ino) != n && !n.stale {
 			f.adopt(n)
 		}
 	}
 }
 
 func (f *FS) applyName(nm *store.Name, slot store.Slot) {
-	p := f.nodes[nm.Parent]
+	p := f.nodeOf(nm.Parent)
 	p.slot = max(p.slot, slot)
-	old := p.dir.byName[nm.Name]
+	old := p.dir.get(nm.Name)
 	if old != nil && old.ino != nm.Ino {
-		if holder := f.nodes[old.ino]; holder != nil {
+		if holder := f.nodeOf(old.ino); holder != nil {
 			p.dir.remember(nm.Name, holder.v.ID)
 		}
 	}
@@ -186,7 +186,7 @@ func (f *FS) applyName(nm *store.Name, slot store.Slot) {
 		return
 	}
 	p.dir.set(nm.Name, nm.Ino, nm.Type)
-	if n := f.nodes[nm.Ino]; n != nil {
+	if n := f.nodeOf(nm.Ino); n != nil {
 		n.parent, n.name = nm.Parent, nm.Name
 		n.slot = max(n.slot, slot)
 		n.gone = false

@@ -93,23 +93,33 @@ func (f *FS) AttrOf(c *Call, ino store.Ino) (Attr, error) {
 // Peek is AttrOf for who only wants to know: it keeps nothing in memory for it, and ID may be wrong.
 func (f *FS) Peek(c *Call, ino store.Ino) (Attr, error) {
 	f.mu.Lock()
-	n, view := f.nodes[ino], f.view
-	if n != nil {
-		defer f.mu.Unlock()
-		return n.attr(), nil
+	view := f.view
+	if a, ok := f.attrInMemory(ino); ok {
+		f.mu.Unlock()
+		return a, nil
 	}
 	f.mu.Unlock()
 	c.yield()
 	v, err := view.Version(context.Background(), ino)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if n := f.nodes[ino]; n != nil { // what the database does not have yet is in memory
-		return n.attr(), nil
+	if a, ok := f.attrInMemory(ino); ok { // what the database does not have yet is in memory
+		return a, nil
 	}
 	if err != nil {
 		return Attr{}, err
 	}
 	return AttrOfVersion(v), nil
+}
+
+func (f *FS) attrInMemory(ino store.Ino) (Attr, bool) {
+	if n := f.nodes[ino]; n != nil {
+		return n.attr(), true
+	}
+	if _, r := f.coldFile(ino); r != nil {
+		return r.attr(ino), true
+	}
+	return Attr{}, false
 }
 
 // Seal makes sure that nothing behind the point that the workspace is at is amended any more, and nothing else: what is
@@ -138,6 +148,16 @@ func (f *FS) Referred(fn func(parent store.Ino, name string)) {
 	for _, n := range f.nodes {
 		if n.lookups > 0 && n.ino != store.RootIno && n.name != "" {
 			list = append(list, entry{f.idOf(n.parent), n.name})
+		}
+	}
+	for _, d := range f.coldDirs {
+		if d == nil || d.cold.known == 0 {
+			continue
+		}
+		for e := range d.entries() {
+			if r := d.coldOf(e); r != nil && r.lookups > 0 {
+				list = append(list, entry{f.idOf(d.cold.ino), e.name})
+			}
 		}
 	}
 	f.mu.Unlock()

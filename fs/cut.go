@@ -95,7 +95,7 @@ func (f *FS) cut(c *Call, n *node, fl *file, by *Handle) error {
 func (f *FS) cutChange(c *Call, n *node, fl *file, by *Handle, content blob.Content) *change {
 	who := fl.who
 	if n.fresh {
-		p := f.nodes[n.parent]
+		p := f.nodeOf(n.parent)
 		ch := f.begin(c, store.OpCreate, who)
 		ch.version(n)
 		ch.version(p)

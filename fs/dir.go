@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"iter"
+	"slices"
 	"sort"
 	"syscall"
 
@@ -10,21 +12,27 @@ import (
 // dir is a loaded directory. Entries have cookies that rise in the order of their making, so a position in a listing
 // means the same whatever is created or removed meanwhile. Guarded by FS.mu.
 type dir struct {
-	byName map[string]*dentry
-	order  []*dentry // by cookie; removed entries stay as dead until compaction
-	next   uint64    // cookie of the next entry
-	opens  int       // open listings: while there are any, cookies must stay
-	fresh  int       // entries of files that are in no op yet
+	order  []dentry // by cookie; removed entries stay as dead until compaction
+	index  []uint32 // places in order and one, by the hash of the name (dirindex.go); nil while there are few
+	live   int      // entries that are not dead
+	used   int      // slots of index that are not free
+	next   uint64   // cookie of the next entry
+	opens  int      // open listings: while there are any, cookies must stay
+	fresh  int      // entries of files that are in no op yet
 	ghosts map[string]store.VersionID
+	cold   coldFiles
 }
 
+// dentry is one name.
 type dentry struct {
 	name   string
-	ino    store.Ino
-	typ    uint32
+	ino    store.Ino // 0: removed
 	cookie uint64
-	dead   bool
+	typ    uint32 // S_IFMT
+	cold   int32  // place and one of what is known of the inode in dir.cold; 0: it is not there
 }
+
+func (e *dentry) dead() bool { return e.ino == 0 }
 
 const (
 	cookieDot    = 1
@@ -33,37 +41,77 @@ const (
 	maxGhosts    = 4096
 )
 
-func newDir() *dir { return &dir{byName: map[string]*dentry{}, next: firstCookie} }
+func newDir() *dir { return &dir{next: firstCookie} }
+
+// get is the entry of a name, nil if there is none. It is good until the directory changes.
+func (d *dir) get(name string) *dentry {
+	if i := d.find(name); i >= 0 {
+		return &d.order[i]
+	}
+	return nil
+}
+
+// entries are those that are there, in the order of their making. The directory must not gain or lose any meanwhile.
+func (d *dir) entries() iter.Seq[*dentry] {
+	return func(yield func(*dentry) bool) {
+		for i := range d.order {
+			if e := &d.order[i]; !e.dead() && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// names are all names in byte order.
+func (d *dir) names() []string {
+	list := make([]string, 0, d.live)
+	for e := range d.entries() {
+		list = append(list, e.name)
+	}
+	slices.Sort(list)
+	return list
+}
 
 // set makes name lead to ino. A name that exists keeps its place in listings: a reader sees a replaced file once.
 func (d *dir) set(name string, ino store.Ino, typ uint32) {
-	if e := d.byName[name]; e != nil {
+	if e := d.get(name); e != nil {
+		if e.ino != ino {
+			d.thaw(e)
+		}
 		e.ino, e.typ = ino, typ
 		return
 	}
-	e := &dentry{name: name, ino: ino, typ: typ, cookie: d.next}
+	d.order = append(d.order, dentry{name: name, ino: ino, typ: typ, cookie: d.next})
 	d.next++
-	d.byName[name] = e
-	d.order = append(d.order, e)
+	d.live++
+	d.indexed()
 }
 
 func (d *dir) remove(name string) {
-	e := d.byName[name]
-	if e == nil {
+	at := d.find(name)
+	if at < 0 {
 		return
 	}
-	e.dead = true
-	delete(d.byName, name)
-	if len(d.order) > 64 && len(d.order) > 2*len(d.byName) {
-		live := d.order[:0]
-		for _, e := range d.order {
-			if !e.dead {
-				live = append(live, e)
-			}
-		}
-		clear(d.order[len(live):])
-		d.order = live
+	d.thaw(&d.order[at])
+	d.unindex(at)
+	d.order[at].ino, d.order[at].name = 0, ""
+	d.live--
+	if len(d.order) > 64 && len(d.order) > 2*d.live {
+		d.compact()
 	}
+}
+
+// compact drops dead entries.
+func (d *dir) compact() {
+	live := make([]dentry, 0, d.live+d.live/4+1)
+	for e := range d.entries() {
+		if e.cold != 0 {
+			d.cold.list[e.cold-1].entry = int32(len(live))
+		}
+		live = append(live, *e)
+	}
+	d.order = live
+	d.reindex()
 }
 
 // remember keeps the last version of what a name held, for the file that takes the name next.
@@ -148,13 +196,14 @@ func (d *Dir) read(c *Call, off uint64, fn func(e DirEntry, a *Attr) bool, looku
 		off = cookieDotDot
 	}
 	for {
-		i := d.n.dir.after(off)
-		for i < len(d.n.dir.order) && d.n.dir.order[i].dead {
+		list := d.n.dir
+		i := list.after(off)
+		for i < len(list.order) && list.order[i].dead() {
 			i++
 		}
-		for ; i < len(d.n.dir.order) && d.n.dir.order[i].cookie < d.end; i++ {
-			e := d.n.dir.order[i]
-			if e.dead {
+		for ; i < len(list.order) && list.order[i].cookie < d.end; i++ {
+			e := &list.order[i]
+			if e.dead() {
 				continue
 			}
 			out := DirEntry{Name: e.name, Ino: e.ino, Type: e.typ, Cookie: e.cookie}
@@ -164,7 +213,15 @@ func (d *Dir) read(c *Call, off uint64, fn func(e DirEntry, a *Attr) bool, looku
 				}
 				continue
 			}
-			child := f.nodes[e.ino]
+			if r := list.coldOf(e); r != nil {
+				a := r.attr(e.ino)
+				if !fn(out, &a) {
+					return nil
+				}
+				list.cold.refer(r, 1)
+				continue
+			}
+			child := f.nodeOf(e.ino)
 			if child == nil {
 				break // evicted: loading it releases the lock, so find the place again
 			}
@@ -175,11 +232,11 @@ func (d *Dir) read(c *Call, off uint64, fn func(e DirEntry, a *Attr) bool, looku
 			}
 			child.lookups++
 		}
-		if i >= len(d.n.dir.order) || d.n.dir.order[i].cookie >= d.end {
+		if i >= len(list.order) || list.order[i].cookie >= d.end {
 			return nil
 		}
-		off = d.n.dir.order[i].cookie - 1
-		if _, err := f.inode(c, d.n.dir.order[i].ino); err != nil {
+		off = list.order[i].cookie - 1
+		if _, err := f.inode(c, list.order[i].ino); err != nil {
 			return err
 		}
 	}

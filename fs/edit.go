@@ -96,7 +96,7 @@ func (ed *editor) load(ctx context.Context) error {
 	}
 	var unknown, known []store.Ino
 	for ino, s := range ed.at {
-		n := f.nodes[ino]
+		n := f.nodeOf(ino)
 		switch {
 		case n == nil && s.want != nil && s.want.ID != 0 && s.want.Nlink == 0:
 			ed.make(s, newNode(*s.want)) // whoever made the edit knows that it has no name
@@ -123,7 +123,7 @@ func (ed *editor) load(ctx context.Context) error {
 			return fmt.Errorf("inode %d has never been in this workspace: %w", unknown[i], syscall.EINVAL)
 		case v == nil: // of a timeline that the workspace has left
 			ed.make(s, newNode(*s.want))
-		case f.nodes[v.Ino] == nil:
+		case f.nodeOf(v.Ino) == nil:
 			n := newNode(*v)
 			n.gone = v.Nlink == 0
 			f.adopt(n)
@@ -136,7 +136,7 @@ func (ed *editor) load(ctx context.Context) error {
 	}
 	for ino, s := range ed.at {
 		if s.n == nil {
-			s.n = f.nodes[ino]
+			s.n = f.nodeOf(ino)
 		}
 	}
 	return ed.lineage(ctx)
@@ -159,7 +159,7 @@ func (ed *editor) lineage(ctx context.Context) error {
 		for _, n := range low {
 			for n.ino != store.RootIno && !n.gone && !seen[n] {
 				seen[n] = true
-				up := f.nodes[n.parent]
+				up := f.nodeOf(n.parent)
 				if up == nil {
 					lost = append(lost, n.ino)
 					break
@@ -189,14 +189,14 @@ func (ed *editor) lineage(ctx context.Context) error {
 			return err
 		}
 		for _, v := range versions {
-			if v != nil && f.nodes[v.Ino] == nil {
+			if v != nil && f.nodeOf(v.Ino) == nil {
 				f.adopt(newNode(*v))
 			}
 		}
 		for _, ino := range lost {
-			if n := f.nodes[ino]; n != nil && len(names[ino]) == 1 {
+			if n := f.nodeOf(ino); n != nil && len(names[ino]) == 1 {
 				n.parent, n.name = names[ino][0].Parent, names[ino][0].Name
-				if up := f.nodes[n.parent]; up != nil {
+				if up := f.nodeOf(n.parent); up != nil {
 					low = append(low, up)
 				}
 			}
@@ -208,7 +208,7 @@ func (ed *editor) lineage(ctx context.Context) error {
 // loadName brings the directory of a name to memory, and what the name leads to if it will lead elsewhere.
 func (ed *editor) loadName(nm *store.Name) error {
 	f := ed.f
-	p := f.nodes[nm.Parent]
+	p := f.nodeOf(nm.Parent)
 	if p == nil || p.gone {
 		return nil // it has to be made by this very edit
 	}
@@ -218,7 +218,7 @@ func (ed *editor) loadName(nm *store.Name) error {
 			return err
 		}
 	}
-	old := p.dir.byName[nm.Name]
+	old := p.dir.get(nm.Name)
 	if old == nil || old.ino == nm.Ino {
 		return nil
 	}
@@ -278,6 +278,9 @@ func (ed *editor) revive(ino store.Ino) error {
 // make takes n for an inode without a name that is about to get one.
 func (ed *editor) make(s *subject, n *node) {
 	n.v.Nlink = 0
+	if n.dir != nil {
+		ed.f.scatter(n.dir)
+	}
 	n.dir, n.file, n.dirtySince = nil, nil, 0
 	if n.isDir() {
 		n.dir = newDir()

@@ -26,7 +26,7 @@ func (ed *editor) names() ([]rebound, error) {
 			return nil, fmt.Errorf("the directory of %q is not there: %w", nm.Name, syscall.ENOENT)
 		}
 		var ref EntryRef
-		if d := r.p.n.dir.byName[nm.Name]; d != nil {
+		if d := r.p.n.dir.get(nm.Name); d != nil {
 			if d.ino == nm.Ino {
 				continue
 			}
@@ -59,7 +59,7 @@ func (ed *editor) checkTree(changed []rebound) error {
 		if r.p.free && r.p.net == 0 {
 			return fmt.Errorf("the directory of %q would have no name: %w", r.to.Name, syscall.ENOENT)
 		}
-		if s := r.old; s != nil && s.n.isDir() && s.net < 0 && len(s.n.dir.byName)+s.left > 0 {
+		if s := r.old; s != nil && s.n.isDir() && s.net < 0 && s.n.dir.live+s.left > 0 {
 			return fmt.Errorf("directory %q has entries that would go with it: %w", r.to.Name, syscall.ENOTEMPTY)
 		}
 		s := r.new
@@ -88,7 +88,7 @@ func (ed *editor) reaches(d *subject) bool {
 		case s != nil && s.up != nil:
 			at = s.up.n
 		default:
-			at = ed.f.nodes[at.parent]
+			at = ed.f.nodeOf(at.parent)
 		}
 		if at == nil || at == d.n {
 			return false

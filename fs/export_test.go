@@ -4,5 +4,22 @@ package fs
 func (f *FS) Nodes() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.nodes)
+	return f.inMemory()
+}
+
+// Evict does now what is done every few seconds.
+func (f *FS) Evict() { f.evict() }
+
+// Cold is how many of the inodes in memory have no node.
+func (f *FS) Cold() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.cold)
+}
+
+// SetMaxNodes sets Options.MaxNodes.
+func (f *FS) SetMaxNodes(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.opts.MaxNodes, f.manyNodes = n, n/manyNodes
 }

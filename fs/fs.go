@@ -66,23 +66,31 @@ type FS struct {
 	statfs   statfsCache
 	scratch  string // directory of scratch files, on the store's disk
 	stop     chan struct{}
+	tidy     chan struct{} // evict soon
 	done     sync.WaitGroup
 
-	mu       sync.Mutex
-	ws       store.Workspace     // guarded by mu
-	view     *store.View         // guarded by mu; what the database holds
-	nodes    map[store.Ino]*node // guarded by mu; the tree, by inode number
-	byID     map[store.Ino]*node // guarded by mu; nodes whose id is no inode number of the tree, by id
-	aliases  store.Ino           // guarded by mu; how many ids were made
-	seq      store.Seq           // guarded by mu; highest used
-	moves    int                 // guarded by mu; how often the workspace has moved: what was read before is of another state
-	loads    int                 // guarded by mu; directory loads in flight: nothing is evicted meanwhile
-	dirty    map[*node]struct{}  // guarded by mu; files with bytes or a creation that no version has
-	dirTimes map[*node]struct{}  // guarded by mu; directories whose times no version has
-	orphans  []*node             // guarded by mu; inodes to forget once the database has their end
-	run      commandRun          // guarded by mu; the uninterrupted run of changes by one command
-	pinned   store.Seq           // guarded by mu; history up to here is named by a fork, tag or pin
-	closed   bool                // guarded by mu
+	mu        sync.Mutex
+	ws        store.Workspace       // guarded by mu
+	view      *store.View           // guarded by mu; what the database holds
+	nodes     map[store.Ino]*node   // guarded by mu; the tree, by inode number
+	cold      map[store.Ino]coldRef // guarded by mu; inodes of the tree that are in memory without a node (cold.go)
+	coldDirs  []*dir                // guarded by mu; where they are, by number; nil: the number is free
+	coldFree  []uint32              // guarded by mu; numbers to use again
+	manyNodes int                   // more are made cold when they are not used
+	freed     int                   // guarded by mu; inodes dropped since memory was last given back
+	peak      int                   // guarded by mu; inodes that were in memory since the maps were last made
+	forgot    int                   // guarded by mu; references that kernels took back since evict looked last
+	byID      map[store.Ino]*node   // guarded by mu; nodes whose id is no inode number of the tree, by id
+	aliases   store.Ino             // guarded by mu; how many ids were made
+	seq       store.Seq             // guarded by mu; highest used
+	moves     int                   // guarded by mu; how often the workspace has moved: what was read before is of another state
+	loads     int                   // guarded by mu; directory loads in flight: nothing is evicted meanwhile
+	dirty     map[*node]struct{}    // guarded by mu; files with bytes or a creation that no version has
+	dirTimes  map[*node]struct{}    // guarded by mu; directories whose times no version has
+	orphans   []*node               // guarded by mu; inodes to forget once the database has their end
+	run       commandRun            // guarded by mu; the uninterrupted run of changes by one command
+	pinned    store.Seq             // guarded by mu; history up to here is named by a fork, tag or pin
+	closed    bool                  // guarded by mu
 }
 
 // commandRun is the stretch of changes at the head of the timeline that one command made without another's between.
@@ -108,11 +116,13 @@ func Open(ctx context.Context, st *store.Store, ws *store.Workspace, o Options) 
 	}
 	f := &FS{
 		st: st, blobs: st.Blobs(), log: o.Log.With("workspace", ws.Name), now: o.Now, opts: o, ws: *ws,
-		nodes: map[store.Ino]*node{}, byID: map[store.Ino]*node{}, dirty: map[*node]struct{}{}, dirTimes: map[*node]struct{}{},
+		nodes: map[store.Ino]*node{}, cold: map[store.Ino]coldRef{}, byID: map[store.Ino]*node{}, dirty: map[*node]struct{}{}, dirTimes: map[*node]struct{}{},
 		scratch: filepath.Join(st.Dir(), "scratch"), stop: make(chan struct{}),
+		tidy: make(chan struct{}, 1),
 	}
 	f.notifier.start()
 	f.statfs.dir = st.Dir()
+	f.manyNodes = o.MaxNodes / manyNodes
 	var err error
 	if f.view = o.At; f.view == nil {
 		if f.view, err = st.ViewOf(ctx, ws); err != nil {
@@ -127,6 +137,8 @@ func Open(ctx context.Context, st *store.Store, ws *store.Workspace, o Options) 
 	n.lookups = 1
 	f.nodes[store.RootIno] = n
 	if o.ReadOnly {
+		f.done.Add(1)
+		go f.keepHouse()
 		return f, nil
 	}
 	if err := os.MkdirAll(f.scratch, 0o700); err != nil {
@@ -136,8 +148,9 @@ func Open(ctx context.Context, st *store.Store, ws *store.Workspace, o Options) 
 		return nil, fmt.Errorf("open workspace %q: %w", ws.Name, err)
 	}
 	f.pinned = f.seq // what was made before this start is never amended
-	f.done.Add(1)
+	f.done.Add(2)
 	go f.cutOldDirt()
+	go f.keepHouse()
 	return f, nil
 }
 
@@ -204,6 +217,5 @@ func (f *FS) cutOldDirt() {
 		if err := f.flushDirTimes(); err != nil {
 			f.log.Error("store directory times", "error", err)
 		}
-		f.evict()
 	}
 }

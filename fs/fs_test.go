@@ -8,8 +8,10 @@ import (
 	"math/rand"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"wsfs/fs"
 	"wsfs/store"
@@ -24,6 +26,9 @@ type world struct {
 	ws  *store.Workspace
 	fs  *fs.FS
 	c   *fs.Call
+
+	nodes int    // fs.Options.MaxNodes; else memory is as full as it may be all the time
+	stop  func() // of what evicts then
 }
 
 func newWorld(t testing.TB) *world {
@@ -62,19 +67,47 @@ func (w *world) live() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if w.fs, err = fs.Open(context.Background(), w.st, ws, fs.Options{}); err != nil {
+	if w.fs, err = fs.Open(context.Background(), w.st, ws, fs.Options{MaxNodes: w.nodes}); err != nil {
 		w.t.Fatal(err)
+	}
+	w.stop = func() {}
+	if w.nodes > 0 {
+		w.evictor()
 	}
 }
 
 func (w *world) close() {
 	w.t.Helper()
+	w.stop()
 	if err := w.fs.Close(); err != nil {
 		w.t.Error(err)
 	}
 	if err := w.st.Close(); err != nil {
 		w.t.Error(err)
 	}
+}
+
+// crowd starts anew with a memory that is full: whatever can go goes at once.
+func (w *world) crowd() {
+	w.t.Helper()
+	w.nodes = 1
+	w.reopen()
+}
+
+func (w *world) evictor() {
+	var g sync.WaitGroup
+	f, end := w.fs, make(chan struct{})
+	w.stop = func() { close(end); g.Wait() }
+	g.Go(func() {
+		for {
+			select {
+			case <-end:
+				return
+			case <-time.After(100 * time.Microsecond):
+				f.Evict()
+			}
+		}
+	})
 }
 
 // reopen ends everything and starts anew: what follows is read from the database.

@@ -272,6 +272,7 @@ func (h *Handle) Release(c *Call, _ uint64) {
 	if fl == nil {
 		n.opens--
 		f.dropOrphan(n)
+		f.rest(n)
 		f.mu.Unlock()
 		return
 	}
@@ -301,6 +302,7 @@ func (h *Handle) Release(c *Call, _ uint64) {
 	n.opens--
 	f.leaveFile(n, fl)
 	f.dropOrphan(n)
+	f.rest(n)
 }
 
 // leaveFile frees the buffers of a file that nobody may write any more, once its bytes are safe or out of reach. Both
@@ -311,7 +313,8 @@ func (f *FS) leaveFile(n *node, fl *file) {
 		return
 	}
 	n.file, n.dirtySince = nil, 0
-	n.v.Content = fl.committed.Ref
+	// Of a file out of reach the rest is lost: what goes by its number finds the last that was made safe, and whole.
+	n.v.Content, n.v.Size, n.v.Holes = fl.committed.Ref, fl.committed.Size, fl.committedHoles
 	delete(f.dirty, n)
 	fl.drop()
 }

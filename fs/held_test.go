@@ -235,6 +235,9 @@ func TestMoveUnderAKernel(t *testing.T) {
 
 func moveUnderAKernel(t *testing.T, seed uint64) {
 	w := newWorld(t)
+	if seed%2 == 1 {
+		w.crowd()
+	}
 	rng := rand.New(rand.NewPCG(seed, 1))
 	k := newKernel(w)
 	ctx := context.Background()

@@ -20,7 +20,7 @@ func (f *FS) known(id store.Ino) *node {
 			return n
 		}
 	}
-	if n := f.nodes[id]; n != nil && n.id == id {
+	if n := f.nodeOf(id); n != nil && n.id == id {
 		return n
 	}
 	return nil
@@ -38,7 +38,7 @@ func (f *FS) idOf(ino store.Ino) store.Ino {
 
 // adopt makes n the node of its inode, in place of any other, which becomes stale. FS.mu is held.
 func (f *FS) adopt(n *node) {
-	if old := f.nodes[n.ino]; old != nil && old != n {
+	if old := f.nodeOf(n.ino); old != nil && old != n {
 		f.retire(old)
 	}
 	f.nodes[n.ino] = n
@@ -65,6 +65,9 @@ func (f *FS) retire(n *node) {
 func (f *FS) discard(n *node) {
 	if f.nodes[n.ino] == n {
 		delete(f.nodes, n.ino)
+	}
+	if n.dir != nil {
+		f.scatter(n.dir)
 	}
 	if f.byID[n.id] == n {
 		delete(f.byID, n.id)

@@ -110,7 +110,7 @@ func (f *FS) ImportWith(ctx context.Context, dir string, who store.Attribution, 
 		return ImportResult{}, err
 	}
 	f.mu.Lock()
-	files := f.toRead(top, f.nodes[store.RootIno], &o, map[hostID]bool{}, nil)
+	files := f.toRead(top, f.nodeOf(store.RootIno), &o, map[hostID]bool{}, nil)
 	f.mu.Unlock()
 	err = f.readAll(ctx, dir, files, func(n, b int64) {
 		progress(Progress{Phase: "read", Files: n, Total: int64(len(files)), Bytes: b})
@@ -194,7 +194,7 @@ func (f *FS) loadAll(ctx context.Context) (pinned []*node, err error) {
 				n.dir.opens++
 				n.opens++
 				pinned = append(pinned, n)
-				for _, e := range n.dir.byName {
+				for e := range n.dir.entries() {
 					if e.typ == syscall.S_IFDIR {
 						todo = append(todo, e.ino)
 					}
@@ -263,8 +263,8 @@ func (f *FS) childNode(n *node, name string) *node {
 	if n == nil || n.dir == nil {
 		return nil
 	}
-	if e := n.dir.byName[name]; e != nil {
-		if child := f.nodes[e.ino]; child != nil {
+	if e := n.dir.get(name); e != nil {
+		if child := f.nodeOf(e.ino); child != nil {
 			return child
 		}
 		child, err := f.inode(nil, e.ino)
@@ -284,7 +284,7 @@ func sameOwner(h *hostFile, n *node) bool { return h.st.Uid == n.v.UID && h.st.G
 // apply builds the one op. FS.mu is held throughout: the directories are loaded and pinned.
 func (im *importer) apply(top *hostFile, who store.Attribution, staged []blob.Staged) (store.Slot, error) {
 	im.ch = im.f.begin(nil, store.OpImport, who)
-	root := im.f.nodes[store.RootIno]
+	root := im.f.nodeOf(store.RootIno)
 	if o := &im.o; o.takes(top) {
 		im.attributes(top, root)
 	}
@@ -324,7 +324,7 @@ func (im *importer) subdirs() {
 	count := map[store.Ino]int64{}
 	for i := range im.ch.op.Names {
 		nm := &im.ch.op.Names[i]
-		if old := im.byIno(nm.Parent).dir.byName[nm.Name]; old != nil && old.typ == syscall.S_IFDIR {
+		if old := im.byIno(nm.Parent).dir.get(nm.Name); old != nil && old.typ == syscall.S_IFDIR {
 			count[nm.Parent]--
 		}
 		if nm.Ino != 0 && nm.Type == syscall.S_IFDIR {
@@ -346,7 +346,7 @@ func (im *importer) byIno(ino store.Ino) *node {
 	if n := im.made[ino]; n != nil {
 		return n
 	}
-	return im.f.nodes[ino]
+	return im.f.nodeOf(ino)
 }
 
 // dir brings one directory and everything below it to the host's state.
@@ -356,7 +356,7 @@ func (im *importer) dir(h *hostFile, n *node) {
 		seen[child.name] = true
 		im.entry(child, n)
 	}
-	for _, name := range slices.Sorted(maps.Keys(n.dir.byName)) {
+	for _, name := range n.dir.names() {
 		switch {
 		case seen[name]:
 		case im.o.Only != nil:
@@ -539,7 +539,7 @@ func (im *importer) removeTaken(p *node, name string, n *node, path string) bool
 	}
 	whole := im.o.Only[path]
 	if n.isDir() {
-		for _, child := range slices.Sorted(maps.Keys(n.dir.byName)) {
+		for _, child := range n.dir.names() {
 			if !im.removeTaken(n, child, im.f.childNode(n, child), filepath.Join(path, child)) {
 				whole = false
 			}
@@ -561,7 +561,7 @@ func (im *importer) removeTaken(p *node, name string, n *node, path string) bool
 }
 
 func (im *importer) emptyDir(n *node) {
-	for _, name := range slices.Sorted(maps.Keys(n.dir.byName)) {
+	for _, name := range n.dir.names() {
 		im.removeTree(n, name, im.f.childNode(n, name))
 	}
 }

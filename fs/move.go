@@ -127,12 +127,12 @@ func (mv *mover) collect(ctx context.Context) error {
 // missing is what memory has by now and the database was not asked about. FS.mu is held.
 func (mv *mover) missing() (inos []store.Ino, names []store.DirName) {
 	for ino := range mv.inos {
-		if n := mv.f.nodes[ino]; n != nil && mv.states[ino] == nil && !n.gone {
+		if n := mv.f.nodeOf(ino); n != nil && mv.states[ino] == nil && !n.gone {
 			inos = append(inos, ino)
 		}
 	}
 	for key := range mv.names {
-		if p := mv.f.nodes[key.Parent]; p != nil && !p.gone && (p.dir != nil || p.referenced()) && mv.leads[key] == nil {
+		if p := mv.f.nodeOf(key.Parent); p != nil && !p.gone && (p.dir != nil || p.referenced()) && mv.leads[key] == nil {
 			names = append(names, key)
 		}
 	}
@@ -170,16 +170,16 @@ func (mv *mover) apply() {
 	f := mv.f
 	for key, l := range mv.leads {
 		if l.old.Ino != l.new.Ino {
-			mv.entry(f.nodes[key.Parent], f.ref(&l.old), &l.new)
+			mv.entry(f.nodeOf(key.Parent), f.ref(&l.old), &l.new)
 		}
 	}
 	for ino, s := range mv.states {
-		if n := f.nodes[ino]; n != nil && s.alive() && !n.gone {
+		if n := f.nodeOf(ino); n != nil && s.alive() && !n.gone {
 			mv.changed(n, s.v, s.names)
 		}
 	}
 	for ino := range mv.inos {
-		if n := f.nodes[ino]; n == nil {
+		if n := f.nodeOf(ino); n == nil {
 			continue // forgotten meanwhile, or never known: it is loaded when somebody looks
 		} else if n.gone {
 			f.retire(n) // should the inode be there again, that is another node
@@ -188,7 +188,7 @@ func (mv *mover) apply() {
 		}
 	}
 	for key, l := range mv.leads {
-		p := f.nodes[key.Parent]
+		p := f.nodeOf(key.Parent)
 		if p == nil || p.dir == nil || p.gone {
 			continue
 		}
@@ -204,7 +204,7 @@ func (mv *mover) apply() {
 // node brings one inode of memory to what it is now.
 func (mv *mover) node(ino store.Ino, s *state) {
 	f := mv.f
-	n := f.nodes[ino]
+	n := f.nodeOf(ino)
 	switch {
 	case !s.alive():
 		mv.inode(n)
@@ -235,7 +235,7 @@ func (n *node) empty() {
 	if n.dir == nil {
 		n.dir = newDir()
 	}
-	for name := range n.dir.byName {
+	for _, name := range n.dir.names() {
 		n.dir.remove(name)
 	}
 }

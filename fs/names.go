@@ -30,6 +30,13 @@ func (f *FS) writable(op, name string) error {
 func (f *FS) Lookup(c *Call, parent store.Ino, name string) (Attr, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if p := f.known(parent); p != nil && p.dir != nil {
+		if e := p.dir.get(name); e != nil && e.cold != 0 {
+			r := p.dir.coldOf(e)
+			p.dir.cold.refer(r, 1)
+			return r.attr(e.ino), nil
+		}
+	}
 	n, err := f.child(c, parent, name)
 	if err != nil {
 		return Attr{}, err
@@ -48,11 +55,11 @@ func (f *FS) child(c *Call, parent store.Ino, name string) (*node, error) {
 		if err != nil {
 			return nil, err
 		}
-		e := p.dir.byName[name]
+		e := p.dir.get(name)
 		if e == nil {
 			return nil, nameErr("lookup", name, syscall.ENOENT)
 		}
-		if n := f.nodes[e.ino]; n != nil {
+		if n := f.nodeOf(e.ino); n != nil {
 			n.found(p, name)
 			return n, nil
 		}
@@ -85,7 +92,7 @@ func (f *FS) newEntry(c *Call, op string, parent store.Ino, name string) (*node,
 	if p.gone {
 		return nil, nameErr(op, name, syscall.ENOENT)
 	}
-	if p.dir.byName[name] != nil {
+	if p.dir.get(name) != nil {
 		return nil, nameErr(op, name, syscall.EEXIST)
 	}
 	return p, nil
@@ -208,7 +215,7 @@ func (f *FS) Link(c *Call, ino, parent store.Ino, name string) (Attr, error) {
 	case err != nil:
 	case n.isDir():
 		err = inoErr("link", n, syscall.EPERM)
-	case n.gone && !n.fresh:
+	case n.gone && (!n.fresh || n.opens == 0): // what nobody holds open any more has lost its bytes
 		err = inoErr("link", n, syscall.ENOENT)
 	case n.v.Nlink >= 65000: // LINK_MAX of ext4
 		err = inoErr("link", n, syscall.EMLINK)
@@ -301,7 +308,7 @@ func (f *FS) victim(c *Call, parent store.Ino, name string, wantDir bool) (p, n 
 			}
 			continue // the lock was released: look again
 		}
-		if n.isDir() && len(n.dir.byName) > 0 {
+		if n.isDir() && n.dir.live > 0 {
 			return nil, nil, nameErr("rmdir", name, syscall.ENOTEMPTY)
 		}
 		return f.known(parent), n, nil

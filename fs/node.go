@@ -57,7 +57,7 @@ func (n *node) attr() Attr {
 	case n.isDir():
 		a.Size = 4096
 		if n.dir != nil {
-			a.Size = max(4096, int64(len(n.dir.byName))*32)
+			a.Size = max(4096, int64(n.dir.live)*32)
 		}
 		a.Blocks = 8
 	case n.isReg():
@@ -72,7 +72,7 @@ func (f *FS) node(c *Call, id store.Ino) (*node, error) {
 	if n := f.known(id); n != nil {
 		return n, nil
 	}
-	if id >= firstAlias || f.nodes[id] != nil {
+	if id >= firstAlias || f.nodeOf(id) != nil {
 		return nil, fmt.Errorf("node %d is not in use any more: %w", id, syscall.ESTALE)
 	}
 	return f.inode(c, id)
@@ -80,7 +80,7 @@ func (f *FS) node(c *Call, id store.Ino) (*node, error) {
 
 // inode is node by the number that history gives.
 func (f *FS) inode(c *Call, ino store.Ino) (*node, error) {
-	if n := f.nodes[ino]; n != nil {
+	if n := f.nodeOf(ino); n != nil {
 		return n, nil
 	}
 	view, moves := f.view, f.moves
@@ -93,7 +93,7 @@ func (f *FS) inode(c *Call, ino store.Ino) (*node, error) {
 	if moves != f.moves {
 		return f.inode(c, ino)
 	}
-	if n := f.nodes[ino]; n != nil {
+	if n := f.nodeOf(ino); n != nil {
 		return n, nil
 	}
 	if err != nil {
@@ -121,10 +121,12 @@ func (f *FS) directory(c *Call, id store.Ino) (*node, error) {
 		}
 		if n.loading != nil {
 			wait := n.loading
+			f.loads++ // whoever waits may have nodes
 			f.mu.Unlock()
 			c.yield()
 			<-wait
 			f.mu.Lock()
+			f.loads--
 			continue
 		}
 		if err := f.load(c, n); err != nil {
@@ -140,13 +142,7 @@ func (f *FS) load(c *Call, n *node) error {
 	f.loads++
 	f.mu.Unlock()
 	c.yield()
-	d := newDir()
-	var versions []*store.Version
-	err := view.ReadDir(context.Background(), ino, func(name store.Name, v *store.Version) error {
-		d.set(name.Name, name.Ino, name.Type)
-		versions = append(versions, v)
-		return nil
-	})
+	got, err := readDir(view, ino)
 	f.mu.Lock()
 	f.loads--
 	close(n.loading)
@@ -158,20 +154,7 @@ func (f *FS) load(c *Call, n *node) error {
 		f.log.Error("load a directory", "inode", ino, "error", err)
 		return fmt.Errorf("load directory %d: %w", ino, err)
 	}
-	for _, v := range versions {
-		if v == nil {
-			continue
-		}
-		if f.nodes[v.Ino] == nil {
-			f.adopt(newNode(*v))
-		}
-	}
-	for _, e := range d.byName {
-		if child := f.nodes[e.ino]; child != nil && (child.parent == 0 || child.isDir()) {
-			child.parent, child.name = ino, e.name
-		}
-	}
-	n.dir = d
+	f.loaded(n, got)
 	return nil
 }
 
@@ -179,6 +162,13 @@ func (f *FS) load(c *Call, n *node) error {
 func (f *FS) Forget(id store.Ino, n uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.forgot++; f.forgot == manyForgot {
+		f.tidySoon()
+	}
+	if c, r := f.coldFile(id); r != nil {
+		c.refer(r, -int64(min(n, math.MaxInt32)))
+		return
+	}
 	node := f.known(id)
 	if node == nil || id == store.RootIno {
 		return
@@ -195,6 +185,14 @@ func (f *FS) dropOrphan(n *node) {
 	case n.unused():
 		f.orphans = append(f.orphans, n)
 	}
+	f.freeOrphans()
+}
+
+// freeOrphans frees what dropOrphan could not yet.
+func (f *FS) freeOrphans() {
+	if len(f.orphans) == 0 {
+		return
+	}
 	applied := f.st.Applied()
 	for len(f.orphans) > 0 && f.orphans[0].slot <= applied {
 		o := f.orphans[0]
@@ -207,34 +205,3 @@ func (f *FS) dropOrphan(n *node) {
 
 // unused reports that nothing leads to the inode any more.
 func (n *node) unused() bool { return n.gone && n.lookups == 0 && n.opens == 0 }
-
-// evict drops clean inodes that nobody uses when there are too many. Directories go first as whole listings.
-func (f *FS) evict() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.loads > 0 || len(f.nodes) <= f.opts.MaxNodes {
-		return
-	}
-	applied := f.st.Applied()
-	if f.opts.ReadOnly {
-		applied = math.MaxInt64
-	}
-	target := f.opts.MaxNodes * 3 / 4
-	for ino, n := range f.nodes {
-		if len(f.nodes) <= target {
-			return
-		}
-		if n.slot > applied || n.fresh || n.opens > 0 || n.file != nil || n.loading != nil || n.dirtySince != 0 {
-			continue
-		}
-		if _, times := f.dirTimes[n]; times {
-			continue
-		}
-		if n.dir != nil && n.dir.opens == 0 && n.dir.fresh == 0 {
-			n.dir = nil
-		}
-		if n.lookups == 0 && n.dir == nil && ino != store.RootIno {
-			f.discard(n)
-		}
-	}
-}

@@ -135,6 +135,16 @@ func (f *FS) Unobserve(id Origin) {
 			f.dropOrphan(n)
 		}
 	}
+	for _, d := range f.coldDirs {
+		if d == nil || d.cold.known == 0 {
+			continue
+		}
+		for e := range d.entries() {
+			if r := d.coldOf(e); r != nil {
+				d.cold.refer(r, -int64(r.lookups))
+			}
+		}
+	}
 	for _, n := range f.byID {
 		n.lookups = 0
 		f.dropOrphan(n)

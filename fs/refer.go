@@ -24,7 +24,7 @@ func (f *FS) Place(id store.Ino) (parent store.Ino, name string, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := f.known(id)
-	if n == nil && id < firstAlias && f.nodes[id] == nil { // not in memory, so as the database has it
+	if n == nil && id < firstAlias && f.nodeOf(id) == nil { // not in memory, so as the database has it
 		view := f.view
 		f.mu.Unlock()
 		names, err := view.NamesOfAll(context.Background(), []store.Ino{id})

@@ -81,11 +81,11 @@ func (r *rename) find(parent, newParent store.Ino, flags uint32) (done bool, err
 		if r.to.dir == nil || r.from.dir == nil {
 			continue
 		}
-		e := r.to.dir.byName[r.newName]
+		e := r.to.dir.get(r.newName)
 		if e == nil {
 			break
 		}
-		if r.target = f.nodes[e.ino]; r.target == nil || r.target.isDir() && r.target.dir == nil {
+		if r.target = f.nodeOf(e.ino); r.target == nil || r.target.isDir() && r.target.dir == nil {
 			if r.target == nil {
 				_, err = f.inode(r.c, e.ino)
 			} else {
@@ -127,7 +127,7 @@ func (r *rename) validate(flags uint32) (done bool, err error) {
 			return fail(syscall.EISDIR)
 		case !t.isDir() && r.n.isDir():
 			return fail(syscall.ENOTDIR)
-		case t.isDir() && len(t.dir.byName) > 0:
+		case t.isDir() && t.dir.live > 0:
 			return fail(syscall.ENOTEMPTY)
 		}
 	}
@@ -143,7 +143,7 @@ func (f *FS) within(d, top *node) bool {
 		if d.v.Ino == store.RootIno {
 			return false
 		}
-		d = f.nodes[d.parent]
+		d = f.nodeOf(d.parent)
 	}
 	return false
 }

@@ -145,7 +145,7 @@ type restorer struct {
 
 // path makes the parents that are missing, then restores the last component.
 func (r *restorer) path(chain []*past, tree *past) error {
-	p := r.f.nodes[store.RootIno]
+	p := r.f.nodeOf(store.RootIno)
 	if len(chain) == 1 {
 		return r.dir(tree, p)
 	}
@@ -170,7 +170,7 @@ func (r *restorer) entry(old *past, p *node) error {
 		n := r.bind(p, old)
 		return r.dir(old, n)
 	case have.v.Type() != old.v.Type():
-		if have.isDir() && len(have.dir.byName) > 0 {
+		if have.isDir() && have.dir.live > 0 {
 			return nameErr("restore: a directory with newer entries is in the way of", old.name, syscall.ENOTEMPTY)
 		}
 		r.tell.inode(have)
@@ -210,13 +210,13 @@ func (r *restorer) dir(old *past, n *node) error {
 			return err
 		}
 	}
-	for name := range n.dir.byName {
+	for _, name := range n.dir.names() {
 		if !was[name] {
 			r.res.Kept++
 		}
 	}
 	if v := &n.v; v.Mode != old.v.Mode || v.UID != old.v.UID || v.GID != old.v.GID {
-		if up := r.f.nodes[n.parent]; up != nil && n.ino != store.RootIno {
+		if up := r.f.nodeOf(n.parent); up != nil && n.ino != store.RootIno {
 			r.changes(n, &old.v, up, n.name)
 		}
 		v := r.ch.version(n)
@@ -239,7 +239,7 @@ func (r *restorer) bind(p *node, old *past) *node {
 	linked := n != nil && !old.v.IsDir()
 	if !linked {
 		ino := old.v.Ino
-		if r.f.nodes[ino] != nil || old.v.IsDir() || !r.removed[ino] {
+		if r.f.nodeOf(ino) != nil || old.v.IsDir() || !r.removed[ino] {
 			ino = r.f.st.NewIno()
 		}
 		v := old.v
@@ -276,7 +276,7 @@ func (r *restorer) bind(p *node, old *past) *node {
 		}
 	}
 	was := EntryRef{}
-	if e := p.dir.byName[old.name]; e != nil {
+	if e := p.dir.get(old.name); e != nil {
 		was = r.f.ref(&store.Name{Ino: e.ino, Type: e.typ})
 	}
 	r.tell.entry(p, was, &store.Name{Parent: p.ino, Name: old.name, Ino: n.ino, Type: n.v.Type()})

@@ -149,7 +149,7 @@ func (f *FS) inGit(n *node) bool {
 		if n.name == ".git" {
 			return true
 		}
-		n = f.nodes[n.parent]
+		n = f.nodeOf(n.parent)
 	}
 	return false
 }

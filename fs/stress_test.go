@@ -85,7 +85,7 @@ func TestManyWritersLeaveWhatTheySaw(t *testing.T) {
 				m := &monkey{w: w, r: rand.New(rand.NewSource(seed*100 + int64(g)))}
 				for range rounds {
 					if err := m.step(); err != nil {
-						t.Errorf("goroutine %d: %v", g, err)
+						t.Errorf("seed %d, goroutine %d: %v", seed, g, err)
 						return
 					}
 				}
@@ -94,6 +94,7 @@ func TestManyWritersLeaveWhatTheySaw(t *testing.T) {
 		wg.Wait()
 		w.must(w.fs.Sync(context.Background()))
 		w.sameAfterReopen()
+		w.crowd() // the other rounds in a memory that is too small
 	}
 }
 

@@ -74,7 +74,7 @@ func (t *teller) changed(n *node, v *store.Version, names []store.Name) {
 		return
 	}
 	for i := range names {
-		t.entry(t.fs.nodes[names[i].Parent], t.fs.ref(&names[i]), &names[i])
+		t.entry(t.fs.nodeOf(names[i].Parent), t.fs.ref(&names[i]), &names[i])
 		if e, ok := t.keys[store.DirName{Parent: names[i].Parent, Name: names[i].Name}]; ok && t.entries[e].Old.Ino == n.ino {
 			t.entries[e].Attrs = !content
 		}
@@ -96,7 +96,7 @@ func (t *teller) path(n *node, depth int) dirPath {
 	if p, ok := t.dirs[n]; ok {
 		return p
 	}
-	up := t.fs.nodes[n.parent]
+	up := t.fs.nodeOf(n.parent)
 	if up == nil || n.name == "" || n.gone || depth > 4096 {
 		return dirPath{}
 	}

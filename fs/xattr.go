@@ -39,6 +39,9 @@ func (f *FS) GetXattr(c *Call, ino store.Ino, name string) ([]byte, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if _, r := f.coldFile(ino); r != nil { // has none
+		return nil, nameErr("getxattr", name, syscall.ENODATA)
+	}
 	n, err := f.node(c, ino)
 	if err != nil {
 		return nil, err
@@ -54,6 +57,9 @@ func (f *FS) GetXattr(c *Call, ino store.Ino, name string) ([]byte, error) {
 func (f *FS) ListXattr(c *Call, ino store.Ino) ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if _, r := f.coldFile(ino); r != nil {
+		return nil, nil
+	}
 	n, err := f.node(c, ino)
 	if err != nil {
 		return nil, err
