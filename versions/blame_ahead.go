@@ -10,10 +10,10 @@ import (
 	"wsfs/store"
 )
 
-// aheadFirst versions are looked up at first, then four times as many up to aheadVersions, while the texts of those before are read:
+// aheadFirst versions are looked up at first, then four times as many each time up to aheadVersions, while the texts of those before are read:
 // aheadTexts of them before they are needed.
 const (
-	aheadFirst    = 32
+	aheadFirst    = 8
 	aheadVersions = 256
 	aheadTexts    = 6
 	// aheadBytes bounds the texts that are on their way, aheadLeaves what is kept of them for the next.
