@@ -35,6 +35,8 @@ func (ed *editor) names() ([]rebound, error) {
 			r.old.lost = append(r.old.lost, len(list))
 			r.p.left--
 			ref = EntryRef{ID: r.old.n.id, Ino: r.old.n.ino, Type: r.old.n.v.Type()}
+		} else if nm.Ino == 0 {
+			continue // it leads nowhere already, and an op removes only what is there
 		}
 		to := store.Name{Parent: nm.Parent, Name: nm.Name, Ino: nm.Ino}
 		if nm.Ino != 0 {

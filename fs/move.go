@@ -103,7 +103,7 @@ func (mv *mover) collect(ctx context.Context) error {
 		return err
 	}
 	for _, sp := range spans {
-		err := mv.f.st.Touched(ctx, sp, func(it *store.Item) error {
+		err := mv.f.st.StepItems(ctx, sp, false, func(_ *store.Step, it *store.Item, _ *store.Version) error { // on all processors
 			mv.inos[it.Ino] = true
 			if it.Parent != 0 {
 				mv.inos[it.Parent] = true

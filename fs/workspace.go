@@ -53,6 +53,16 @@ func (f *FS) Freeze(_ *Call) (store.TimelineID, store.Seq, error) {
 	return f.ws.Timeline, f.seq, nil
 }
 
+// LastRun is the stretch of changes at the head of the timeline that one command made, none if nobody is known.
+func (f *FS) LastRun() store.Span {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.run.command == nil || f.ws.Timeline == 0 {
+		return store.Span{}
+	}
+	return store.Span{Timeline: f.ws.Timeline, After: f.run.from - 1, UpTo: f.seq}
+}
+
 // shown is the point that a workspace opened read-only shows.
 func (f *FS) shown() (store.TimelineID, store.Seq, error) {
 	timeline, seq := f.view.Head()

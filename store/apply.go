@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 
 	"wsfs/blob"
@@ -74,9 +75,12 @@ func (s *Store) applyGroup(ctx context.Context, g *group) error {
 	if err := s.w.tx(ctx, func(ctx context.Context) error { return s.a.apply(ctx, g) }); err != nil {
 		return s.dbError(fmt.Sprintf("apply %d ops", len(g.ops)), err)
 	}
+	if slices.ContainsFunc(g.ops, func(op *Op) bool { return op.Amend }) {
+		s.amends.Add(1)
+	}
 	s.merge.add(s.a.deep)
 	s.merge.keepUp(ctx)
-	return s.a.maybeCheckpoint(ctx)
+	return s.a.maybeCheckpoint(ctx, g.behind)
 }
 
 func (a *applier) apply(ctx context.Context, g *group) error {
@@ -245,15 +249,16 @@ func (s *Store) journalApplied(ctx context.Context) (map[int64]int64, error) {
 
 // Checkpoints run between groups, by the goroutine that applies, so that they never delay a commit of somebody else.
 const (
-	// CheckpointBytes of log are folded into the database at once. A driver keeps the log's file about this long.
+	// CheckpointBytes of log are folded into the database at once. A driver keeps less than that of the log's file.
 	CheckpointBytes = 64 << 20
 	// Beyond checkpointForce readers have to be waited for.
 	checkpointForce = 8 * CheckpointBytes
 )
 
-func (a *applier) maybeCheckpoint(ctx context.Context) error {
+// maybeCheckpoint folds the log in when it is long. While somebody waits for what is queued it may get twice as long first.
+func (a *applier) maybeCheckpoint(ctx context.Context, behind func() bool) error {
 	size := a.s.drv.LogSize(a.s.dir)
-	if size < a.nextCheckpoint {
+	if size < a.nextCheckpoint || size < a.nextCheckpoint+CheckpointBytes && behind != nil && behind() {
 		return nil
 	}
 	left, err := a.s.checkpoint(ctx, size > checkpointForce)

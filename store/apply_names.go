@@ -27,6 +27,7 @@ type nameState struct {
 	stored     bool // a row is in the table
 	dirty      bool
 	removed    bool // the batch removes it somewhere, so that ancestors must be asked
+	lost       bool // its first change in the batch is a removal
 	underneath bool // the timeline's ancestors have the name: a removal must leave a tombstone
 }
 
@@ -71,7 +72,7 @@ func (b *nameBatch) add(op *Op) {
 			k = int32(len(b.list))
 			b.keys[key] = k
 			b.list = append(b.list, key)
-			b.state = append(b.state, nameState{})
+			b.state = append(b.state, nameState{lost: n.Ino == 0})
 		}
 		if n.Ino == 0 {
 			b.state[k].removed = true
@@ -119,11 +120,17 @@ func (b *nameBatch) load(ctx context.Context, q querier) error {
 	return nil
 }
 
-// askAncestors finds out which of the removed entries the ancestors of their timeline have.
+// askAncestors finds out which of the removed entries the ancestors of their timeline have. What an op removes was there:
+// without a row here it was theirs, and nobody needs to be asked.
 func (b *nameBatch) askAncestors(ctx context.Context, a *applier) error {
 	ask := make(map[TimelineID][]int)
 	for i := range b.state {
-		if t := b.list[i].timeline; b.state[i].removed && len(a.timelines[t].chain) > 0 {
+		st, t := &b.state[i], b.list[i].timeline
+		switch {
+		case !st.removed || len(a.timelines[t].chain) == 0:
+		case st.lost && !st.stored:
+			st.underneath = true
+		default:
 			ask[t] = append(ask[t], i)
 		}
 	}

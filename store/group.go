@@ -9,4 +9,5 @@ type group struct {
 	blobs     []blob.Location
 	journalID int64
 	applied   int64
+	behind    func() bool // whether somebody waits for what comes next; nil: nobody
 }

@@ -65,6 +65,9 @@ func namesAt(ctx context.Context, q querier, keys []any, hits []nameHit) error {
 // namesOn finds names in a read path: the nearest hit decides. names are (parent, name) pairs; the result has ino 0
 // where there is nothing.
 func namesOn(ctx context.Context, q querier, path []Segment, names []dirName) ([]nameHit, error) {
+	if len(path) > 1 && len(names)*len(path) > maxKeys {
+		return namesNearest(ctx, q, path, names)
+	}
 	hits := make([]nameHit, len(names)*len(path))
 	keys := make([]any, 0, 5*len(hits))
 	for i := range names {
@@ -86,6 +89,29 @@ func namesOn(ctx context.Context, q querier, path []Segment, names []dirName) ([
 		}
 	}
 	return out, nil
+}
+
+// namesNearest is namesOn of many names: each segment is asked only for those that no nearer one knows.
+func namesNearest(ctx context.Context, q querier, path []Segment, names []dirName) ([]nameHit, error) {
+	hits := make([]nameHit, len(names))
+	left := make([]int, len(names))
+	for i := range left {
+		left[i] = i
+	}
+	var keys []any
+	for _, seg := range path {
+		keys = keys[:0]
+		for _, i := range left {
+			keys = append(keys, int64(i), int64(seg.Timeline), int64(names[i].parent), []byte(names[i].name), int64(seg.Cut))
+		}
+		if err := namesAt(ctx, q, keys, hits); err != nil {
+			return nil, err
+		}
+		if left = slices.DeleteFunc(left, func(i int) bool { return hits[i].found }); len(left) == 0 {
+			break
+		}
+	}
+	return hits, nil
 }
 
 type dirName struct {
@@ -140,6 +166,22 @@ func versionsOn(ctx context.Context, q querier, path []Segment, inos []Ino) ([]*
 				return nil, err
 			}
 		}
+		if low, high, dense := denseInos(inos, ask); dense {
+			few, err := fewVersions(ctx, q, path[j].Timeline, low, high, 4*len(ask))
+			if err != nil {
+				return nil, err
+			}
+			if dense = few; dense {
+				err = versionsIn(ctx, q, path[j], inos, ask, low, high, out)
+			}
+			if err != nil {
+				return nil, err
+			}
+			if dense {
+				left = slices.DeleteFunc(left, func(i int) bool { return out[i] != nil })
+				continue
+			}
+		}
 		keys = keys[:0]
 		for _, i := range ask {
 			add(i, j)
@@ -150,6 +192,48 @@ func versionsOn(ctx context.Context, q querier, path []Segment, inos []Ino) ([]*
 		left = slices.DeleteFunc(left, func(i int) bool { return out[i] != nil })
 	}
 	return out, nil
+}
+
+// sqlVersionsIn looks at every version of the inodes between two and keeps the newest of each at the cut.
+const sqlVersionsIn = `SELECT ` + versionCols + ` FROM file_version v WHERE v.timeline_id = ? AND v.ino >= ? AND v.ino <= ? AND v.seq <= ?
+	AND NOT EXISTS (SELECT 1 FROM file_version w WHERE w.timeline_id = v.timeline_id AND w.ino = v.ino AND w.seq > v.seq AND w.seq <= ?)`
+
+const sqlFewVersions = `SELECT v.ino FROM file_version v WHERE v.timeline_id = ? AND v.ino >= ? AND v.ino <= ? LIMIT 1 OFFSET ?`
+
+// fewVersions reports whether the inodes between two have at most that many versions on a timeline, however long it is.
+func fewVersions(ctx context.Context, q querier, t TimelineID, low, high Ino, most int) (bool, error) {
+	more, err := scanAll(ctx, q, 1, sqlFewVersions, []any{int64(t), int64(low), int64(high), int64(most)}, func(*cells) error { return nil })
+	return !more, err
+}
+
+// denseInos reports whether the inodes (indexes into inos) are most of those between the lowest and the highest.
+func denseInos(inos []Ino, ask []int) (low, high Ino, dense bool) {
+	if len(ask) <= fewInos {
+		return 0, 0, false
+	}
+	low, high = inos[ask[0]], inos[ask[0]]
+	for _, i := range ask {
+		low, high = min(low, inos[i]), max(high, inos[i])
+	}
+	return low, high, high-low < Ino(len(ask)+len(ask)/4)
+}
+
+// versionsIn finds the states of inodes on one segment.
+func versionsIn(ctx context.Context, q querier, seg Segment, inos []Ino, ask []int, low, high Ino, out []*Version) error {
+	at := make([]int32, high-low+1) // 1 + index
+	for _, i := range ask {
+		at[inos[i]-low] = int32(i) + 1
+	}
+	args := []any{int64(seg.Timeline), int64(low), int64(high), int64(seg.Cut), int64(seg.Cut)}
+	_, err := scanAll(ctx, q, versionWidth, sqlVersionsIn, args, func(c *cells) error {
+		if i := at[Ino(c.int(1))-low]; i > 0 {
+			v, err := c.version(0)
+			out[i-1] = v
+			return err
+		}
+		return c.bad
+	})
+	return err
 }
 
 // fewInos are cheaper to ask for than to look for.

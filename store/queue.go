@@ -42,7 +42,8 @@ var ErrClosed = fmt.Errorf("the store is closed: %w", syscall.EIO)
 // pipelineOptions are those of Options that matter here, defaults filled in.
 type pipelineOptions struct {
 	log        *slog.Logger
-	groupOps   int
+	groupOps   int // the applier waits for that many
+	groupMost  int // and takes that many at once, if they are there
 	groupDelay time.Duration
 	groupBytes int64 // of one group at most, unless one op is larger
 	maxPending int64
@@ -57,8 +58,9 @@ func (o *pipelineOptions) fill() {
 		o.log = slog.New(slog.DiscardHandler)
 	}
 	if o.groupOps <= 0 {
-		o.groupOps = 1024
+		o.groupOps, o.groupMost = 1024, 8192
 	}
+	o.groupMost = max(o.groupMost, o.groupOps)
 	if o.groupDelay <= 0 {
 		o.groupDelay = 20 * time.Millisecond
 	}
@@ -172,6 +174,13 @@ func (p *pipeline) append(op *Op) (Slot, error) {
 		p.nudge()
 	}
 	return Slot(pos), nil
+}
+
+// behind reports whether somebody waits for the applier, or more than one group does. Its own group still counts.
+func (p *pipeline) behind() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.waiters > 0 || len(p.queue) > p.o.groupMost
 }
 
 // nudge makes the applier look at the queue.

@@ -67,7 +67,7 @@ func (p *pipeline) collect() []queued {
 	if p.brk.err() != nil {
 		return nil
 	}
-	bytes, n := p.o.groupBytes, p.o.groupOps
+	bytes, n := p.o.groupBytes, p.o.groupMost
 	if p.tight {
 		bytes, n = min(bytes, tightBytes), p.tightOps
 	}
@@ -201,7 +201,7 @@ func (p *pipeline) applyOnce(ctx context.Context, ops []*Op, staged []blob.Stage
 		return err
 	}
 	p.o.at("synced")
-	err = p.be.applyGroup(ctx, &group{ops: ops, blobs: locs, journalID: p.j.head.journal, applied: last})
+	err = p.be.applyGroup(ctx, &group{ops: ops, blobs: locs, journalID: p.j.head.journal, applied: last, behind: p.behind})
 	if err == nil {
 		p.o.at("committed")
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"wsfs/blob"
@@ -23,7 +24,8 @@ type Options struct {
 	Log *slog.Logger
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
-	// GroupOps is how many ops one database transaction applies at most; 0: 1024.
+	// GroupOps is how many ops one database transaction applies at most; 0: as many as have come while the one before was
+	// applied, up to 8192.
 	GroupOps int
 	// GroupDelay is how long the applier waits for more ops; 0: 20 ms.
 	GroupDelay time.Duration
@@ -56,6 +58,7 @@ type Store struct {
 	checking sync.Mutex
 	ids      idAlloc
 	pipe     *pipeline
+	amends   atomic.Int64 // groups that were committed and amended something
 }
 
 // Init makes an empty store in dir, which is made with mode 0700 if missing. It refuses a directory that has one; the

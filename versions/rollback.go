@@ -125,6 +125,11 @@ func namesApart(ctx context.Context, st *store.Store, a, b *store.View) (pairs [
 	inos = map[store.Ino]bool{}
 	if back || forth {
 		h := newHistory(&life{st: st})
+		n := store.Seq(0)
+		for _, sp := range spans {
+			n += sp.UpTo - sp.After
+		}
+		h.expect(n)
 		for i := len(spans) - 1; i >= 0; i-- { // oldest first
 			if err := h.span(ctx, spans[i], false, newPicked()); err != nil {
 				return nil, nil, err

@@ -3,7 +3,6 @@ package versions
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"strings"
 
@@ -12,9 +11,16 @@ import (
 
 // finish turns what is wanted into end states, and tells what changes.
 func (p *planner) finish(ctx context.Context) error {
-	lost, got := map[store.Ino][]store.DirName{}, map[store.Ino][]store.DirName{}
-	for _, k := range slices.SortedFunc(maps.Keys(p.want), compareNames) {
-		ino := p.want[k]
+	lost, got := map[store.Ino][]store.DirName{}, make(map[store.Ino][]store.DirName, len(p.want))
+	// In the order of names, and sorted once.
+	wanted := make([]store.Name, 0, len(p.want))
+	for k, ino := range p.want {
+		wanted = append(wanted, store.Name{Parent: k.Parent, Name: k.Name, Ino: ino})
+	}
+	slices.SortFunc(wanted, byName)
+	kept := wanted[:0]
+	for _, nm := range wanted {
+		k, ino := store.DirName{Parent: nm.Parent, Name: nm.Name}, nm.Ino
 		cur, err := p.current(ctx, k)
 		if err != nil {
 			return err
@@ -23,6 +29,7 @@ func (p *planner) finish(ctx context.Context) error {
 			delete(p.want, k)
 			continue
 		}
+		kept = append(kept, nm)
 		if cur != 0 {
 			lost[cur] = append(lost[cur], k)
 		}
@@ -55,18 +62,24 @@ func (p *planner) finish(ctx context.Context) error {
 	if err := p.hunks(ctx, changed); err != nil {
 		return err
 	}
-	for k, ino := range p.want {
-		n := store.Name{Parent: k.Parent, Name: k.Name, Ino: ino}
-		if ino != 0 {
-			n.Type = p.kind(ino)
-		}
-		p.plan.Names = append(p.plan.Names, n)
+	if len(kept) > len(p.want) { // picks have left some out
+		kept = slices.DeleteFunc(kept, func(n store.Name) bool {
+			_, ok := p.want[store.DirName{Parent: n.Parent, Name: n.Name}]
+			return !ok
+		})
 	}
-	slices.SortFunc(p.plan.Names, func(a, b store.Name) int {
-		return cmp.Or(cmp.Compare(a.Parent, b.Parent), strings.Compare(a.Name, b.Name))
-	})
+	for i := range kept {
+		if kept[i].Ino != 0 {
+			kept[i].Type = p.kind(kept[i].Ino)
+		}
+	}
+	p.plan.Names = kept
 	slices.SortFunc(p.plan.Versions, func(a, b store.Version) int { return cmp.Compare(a.Ino, b.Ino) })
 	return nil
+}
+
+func byName(a, b store.Name) int {
+	return cmp.Or(cmp.Compare(a.Parent, b.Parent), strings.Compare(a.Name, b.Name))
 }
 
 func (plan *UndoPlan) count(what string) {

@@ -76,37 +76,57 @@ func (p *planner) findMoves() {
 	if p.moves != nil {
 		return
 	}
+	// Most of what was removed went nowhere: only inodes that got a name of ours can have been moved.
 	type pair struct{ lost, got []store.DirName }
 	pairs := map[store.Ino]*pair{}
-	var order []store.Ino
-	get := func(ino store.Ino) *pair {
-		if pairs[ino] == nil {
-			pairs[ino] = &pair{}
-			order = append(order, ino)
-		}
-		return pairs[ino]
-	}
 	for _, k := range p.h.order {
-		rs := runs(p.h.names[k])
-		before, after := rs[len(rs)-1].before, rs[0].after
-		if before == after {
-			continue
-		}
-		if before != 0 {
-			x := get(before)
-			x.lost = append(x.lost, k)
-		}
-		if after != 0 {
-			x := get(after)
-			x.got = append(x.got, k)
+		if before, after := ends(p.h.names[k]); before != after && after != 0 && pairs[after] == nil {
+			pairs[after] = &pair{}
 		}
 	}
 	p.moves = []moved{}
+	if len(pairs) == 0 {
+		return
+	}
+	var order []store.Ino
+	for _, k := range p.h.order {
+		before, after := ends(p.h.names[k])
+		if before == after {
+			continue
+		}
+		if x := pairs[before]; x != nil {
+			x.lost = append(x.lost, k)
+			order = append(order, before)
+		}
+		if x := pairs[after]; x != nil {
+			x.got = append(x.got, k)
+			order = append(order, after)
+		}
+	}
 	for _, ino := range order {
-		if x := pairs[ino]; len(x.lost) == 1 && len(x.got) == 1 && !p.born(ino, moment{seq: store.MaxSeq}) {
+		x := pairs[ino]
+		if x == nil {
+			continue
+		}
+		delete(pairs, ino)
+		if len(x.lost) == 1 && len(x.got) == 1 && !p.born(ino, moment{seq: store.MaxSeq}) {
 			p.moves = append(p.moves, moved{ino, x.lost[0], x.got[0]})
 		}
 	}
+}
+
+// ends is what a name led to before our first change of it and after our last.
+func ends(list []nameEvent) (before, after store.Ino) {
+	found := false
+	for i := range list {
+		if e := &list[i]; e.mine {
+			if !found {
+				before, found = e.before, true
+			}
+			after = e.after
+		}
+	}
+	return before, after
 }
 
 // follow goes after what we renamed and others renamed again or removed since. Directory and name are taken back one by one,

@@ -186,11 +186,20 @@ func (p *planner) key(ctx context.Context, k store.DirName, depth int) error {
 	if err != nil {
 		return err
 	}
-	first := cur
-	for _, r := range runs(p.h.names[k]) {
-		if cur, err = p.invert(ctx, at, cur, &r); err != nil {
+	first, list := cur, p.h.names[k]
+	if len(list) == 1 && list[0].mine { // the most common case, without a list of runs
+		e := &list[0]
+		cur, err = p.invert(ctx, at, cur, &nameRun{before: e.before, after: e.after, from: e.at, to: e.at, command: e.command})
+		list = nil
+	}
+	for _, r := range runs(list) {
+		if err != nil {
 			return err
 		}
+		cur, err = p.invert(ctx, at, cur, &r)
+	}
+	if err != nil {
+		return err
 	}
 	if cur != first {
 		p.want[at] = cur
@@ -222,6 +231,9 @@ func (p *planner) there(k store.DirName) store.DirName {
 
 // invert takes one run back where the name leads to cur, and returns what it leads to then.
 func (p *planner) invert(ctx context.Context, k store.DirName, cur store.Ino, r *nameRun) (store.Ino, error) {
+	if cur == r.after && cur == 0 {
+		return r.before, nil // removed, and still so: without a path, which only messages need
+	}
 	path := p.h.place.path(k)
 	switch {
 	case r.before == r.after:

@@ -17,7 +17,7 @@ type placer struct {
 // parents finds the way to every name that is ours, for paths.
 func (h *history) parents(ctx context.Context) error {
 	h.place = &placer{at: map[store.Ino]store.DirName{}, paths: map[store.Ino]string{store.RootIno: ""}}
-	h.keys = map[store.Ino][]store.DirName{}
+	h.keys = make(map[store.Ino][]store.DirName, len(h.names))
 	last := map[store.Ino]moment{}
 	for k, list := range h.names {
 		for i := range list {

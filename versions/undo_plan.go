@@ -164,24 +164,53 @@ func (l *life) lastMove(p *picked) *piece {
 // work takes back what a history says is ours.
 func (plan *UndoPlan) work(ctx context.Context, st *store.Store, sel *UndoSelect, h *history) error {
 	plan.texts = map[store.Ino][]byte{}
+	n := len(h.order)
 	p := &planner{
-		st: st, sel: sel, h: h, plan: plan, state: map[store.Ino]*fused{}, now: map[store.Ino]*store.Version{},
-		want: map[store.DirName]store.Ino{}, done: map[store.DirName]bool{}, alias: map[store.Ino]store.Ino{},
+		st: st, sel: sel, h: h, plan: plan, state: make(map[store.Ino]*fused, n), now: make(map[store.Ino]*store.Version, n),
+		want: make(map[store.DirName]store.Ino, n), done: make(map[store.DirName]bool, n), alias: map[store.Ino]store.Ino{},
 		merged: map[store.Ino]bool{}, live: map[store.DirName]store.Ino{}, skip: map[store.DirName]bool{},
 		out: map[store.Ino]bool{},
 	}
-	if err := p.run(ctx); err != nil {
+	beside, cancel := context.WithCancel(ctx)
+	early := p.lookEarly(beside)
+	err := p.run(ctx)
+	if err != nil {
+		cancel()
+	}
+	found := <-early
+	cancel()
+	if err != nil {
 		return err
 	}
-	return p.missing(ctx)
+	return p.missing(ctx, found)
 }
 
-// missing refuses a plan with contents that the store does not have any more.
-func (p *planner) missing(ctx context.Context) error {
+// lookEarly looks beside the planning whether the store has the contents of the files that were removed: most plans bring back
+// just these. It tells true if nothing is missing; else missing looks for itself.
+func (p *planner) lookEarly(ctx context.Context) <-chan bool {
+	var refs []blob.Ref
+	for _, v := range p.h.seen {
+		if v.Nlink == 0 && v.Content != (blob.Ref{}) {
+			refs = append(refs, v.Content)
+		}
+	}
+	found := make(chan bool, 1)
+	go func() {
+		gone, err := p.st.MissingBlobs(ctx, refs)
+		found <- err == nil && len(gone) == 0
+	}()
+	return found
+}
+
+// missing refuses a plan with contents that the store does not have any more. early: those that lookEarly asked for are there.
+func (p *planner) missing(ctx context.Context, early bool) error {
 	var refs []blob.Ref
 	var of []store.Ino
 	for i := range p.plan.Versions {
 		v := &p.plan.Versions[i]
+		if was := p.h.seen[v.Ino]; early && was != nil && was.Nlink == 0 && was.Content == v.Content {
+			continue
+		}
 		if now := p.now[v.Ino]; v.Content != (blob.Ref{}) && (now == nil || now.Content != v.Content || now.Nlink == 0) {
 			refs, of = append(refs, v.Content), append(of, v.Ino)
 		}

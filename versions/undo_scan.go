@@ -41,6 +41,7 @@ type history struct {
 	view  *store.View // the present
 	// whole are changes whose items do not tell what they replaced: restore, import, undo.
 	whole []wholeStep
+	slab  []nameEvent // room for the first event of names: most have but one
 }
 
 type wholeStep struct {
@@ -60,8 +61,17 @@ func newHistory(l *life) *history {
 	}
 }
 
+// expect makes room for about n changes, before the first of them.
+func (h *history) expect(n store.Seq) {
+	const most = 1 << 17
+	size := int(min(n, most))
+	h.names = make(map[store.DirName][]nameEvent, size)
+	h.seen, h.kinds = make(map[store.Ino]*store.Version, size), make(map[store.Ino]uint32, size)
+}
+
 func (l *life) history(ctx context.Context, p *picked) (*history, error) {
 	h := newHistory(l)
+	h.expect(p.last.seq - p.first.seq + 1)
 	for _, pc := range l.pieces {
 		if pc.move != nil {
 			if pc.at().compare(p.first) >= 0 {
@@ -164,6 +174,9 @@ func (h *history) item(s *store.Step, it *store.Item, v *store.Version, mine boo
 			}
 			before = list[n-1].after
 		}
+		if list == nil {
+			list = h.room()
+		}
 		h.names[k] = append(list, nameEvent{at: at, mine: mine, before: before, after: after, command: s.Command})
 	}
 	ino := func(born bool) { h.inode(s, it, v, mine, born) }
@@ -199,6 +212,16 @@ func (h *history) item(s *store.Step, it *store.Item, v *store.Version, mine boo
 	case store.OpCreate:
 		h.kinds[it.Ino] = fileType
 	}
+}
+
+// room is an empty list with room for one event.
+func (h *history) room() []nameEvent {
+	if len(h.slab) == 0 {
+		h.slab = make([]nameEvent, 512)
+	}
+	list := h.slab[:0:1]
+	h.slab = h.slab[1:]
+	return list
 }
 
 // inode takes in that an item's inode changed.

@@ -41,6 +41,8 @@ func (d *Daemon) rollbackSaying(ctx context.Context, req RollbackRequest, say fu
 		return RollbackReply{}, Fail(ExitUsage, "rollback workspace %q to %s: that is another workspace; `wsfs fork %s NEW` makes one that starts there: %w",
 			req.Workspace, rev, rev, syscall.EXDEV)
 	}
+	ctx, cool := d.warm(ctx, f)
+	defer cool()
 	now := d.o.Now() // ages count from when it was asked
 	u := &undoing{
 		d: d, what: "rollback to " + rev.String(), s: s, f: f, who: d.caller(ctx, s), kind: store.OpRestore, why: versions.WhyRollback,

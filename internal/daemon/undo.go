@@ -108,6 +108,8 @@ func (d *Daemon) undoSaying(ctx context.Context, req UndoRequest, say func(UndoR
 		return UndoReply{}, err
 	}
 	defer release()
+	ctx, cool := d.warm(ctx, f)
+	defer cool()
 	u := &undoing{
 		d: d, what: "undo", s: s, f: f, who: d.caller(ctx, s), kind: store.OpUndo, why: versions.WhyUndo, dry: req.DryRun, say: say,
 		list: req.List || req.Hunks, at: req.At, ask: !req.Yes && !req.DryRun && (req.Session != "" || req.Since != ""),
@@ -130,6 +132,16 @@ func (d *Daemon) undoSaying(ctx context.Context, req UndoRequest, say func(UndoR
 		return versions.PlanUndo(ctx, d.st, f.Workspace(), at, sel)
 	}
 	return u.run(ctx)
+}
+
+// warm begins to read what the last command did, if that is much: that is what is mostly taken back, and the applier may be at
+// it still.
+func (d *Daemon) warm(ctx context.Context, f *fs.FS) (context.Context, func()) {
+	const much = 4096
+	if sp := f.LastRun(); sp.UpTo-sp.After >= much {
+		return d.st.WarmSteps(ctx, sp)
+	}
+	return ctx, func() {}
 }
 
 // undoSessions fills in whose changes are meant, and since when.

@@ -32,6 +32,9 @@ const (
 	applicationID = 0x77736673
 	// pageSize: rows are small and many go to random places; 8192 wrote 40 % more for a new file.
 	pageSize = 4096
+	// logKept is what stays of the log's file once it is folded in. The length of the file tells when that is due again, so this
+	// must be well below: at CheckpointBytes, every transaction after the first checkpoint came with one of its own.
+	logKept = store.CheckpointBytes / 4
 )
 
 // Driver returns the hooks for package store.
@@ -117,7 +120,7 @@ func open(ctx context.Context, dir string, mode store.Mode) (store.DB, error) {
 		// The journal mode is not among the pragmas: it must come after page_size.
 		w, err := openPool(ctx, dsn(path, m, url.Values{"_journal_mode": {"WAL"}, "_synchronous": {"NORMAL"}},
 			"busy_timeout(10000)", fmt.Sprintf("page_size(%d)", pageSize), "wal_autocheckpoint(0)", "cache_size(-65536)",
-			"temp_store(memory)", fmt.Sprintf("journal_size_limit(%d)", store.CheckpointBytes)), 1)
+			"temp_store(memory)", fmt.Sprintf("journal_size_limit(%d)", logKept)), 1)
 		if err != nil {
 			return db, fmt.Errorf("open %s: %w", path, err)
 		}
