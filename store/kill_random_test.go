@@ -47,12 +47,10 @@ func TestKillRandom(t *testing.T) {
 	for from := 0; from < kills && !t.Failed(); from += killsPerStore {
 		t.Run(fmt.Sprint(from), func(t *testing.T) {
 			randomKills(t, c, seed+uint64(from), min(killsPerStore, kills-from))
+			c.report(t) // so far: 500 take minutes
 		})
 	}
-	t.Logf("%d kills, %d of them power cuts; %d things acknowledged, %d undone by a cut; killed at:", c.kills, c.cuts, c.acked, c.lost)
-	for _, what := range slices.Sorted(maps.Keys(c.hit)) {
-		t.Logf("  %4d %s", c.hit[what], what)
-	}
+	c.report(t)
 	if !t.Failed() && c.acked < 5*c.kills {
 		t.Errorf("too little was done to tell anything")
 	}
@@ -61,6 +59,13 @@ func TestKillRandom(t *testing.T) {
 type killCount struct {
 	kills, cuts, acked, lost int
 	hit                      map[string]int
+}
+
+func (c *killCount) report(t *testing.T) {
+	t.Logf("%d kills, %d of them power cuts; %d things acknowledged, %d undone by a cut; killed at:", c.kills, c.cuts, c.acked, c.lost)
+	for _, what := range slices.Sorted(maps.Keys(c.hit)) {
+		t.Logf("  %4d %s", c.hit[what], what)
+	}
 }
 
 // killPoints are those that a child dies at by itself, with how late at most. Half of the kills come at any time.
