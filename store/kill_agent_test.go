@@ -25,6 +25,7 @@ type agent struct {
 	who     store.Attribution
 	f       *fs.FS
 	commits int
+	cut     time.Duration // how long what is dirty may stay so
 }
 
 func (a *agent) open(ctx context.Context, ws string) error {
@@ -37,7 +38,7 @@ func (a *agent) open(ctx context.Context, ws string) error {
 	if err != nil {
 		return err
 	}
-	if a.f, err = fs.Open(ctx, a.st, row, fs.Options{CutAfter: 100 * time.Millisecond}); err != nil {
+	if a.f, err = fs.Open(ctx, a.st, row, fs.Options{CutAfter: a.cut}); err != nil {
 		return err
 	}
 	a.session = &store.Session{ID: a.st.NewSessionID(), Name: a.name, Workspace: row.ID}

@@ -125,7 +125,7 @@ func agents(ctx context.Context, file string) error {
 	fmt.Println("open")
 	errs := make(chan error)
 	for i := range o.Ops {
-		a := &agent{st: st, name: "agent-" + strconv.Itoa(i)}
+		a := &agent{st: st, name: "agent-" + strconv.Itoa(i), cut: 100 * time.Millisecond}
 		if err := a.open(ctx, o.Where[i]); err != nil {
 			return err
 		}

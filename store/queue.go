@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"wsfs/blob"
 )
@@ -98,7 +99,7 @@ type pipeline struct {
 
 	last    atomic.Int64 // slot of the last op appended
 	applied atomic.Int64 // highest slot in the database
-	pending atomic.Int64 // bytes between the two
+	pending atomic.Int64 // bytes of memory between the two
 	packed  atomic.Int64 // highest slot of an op with content in packs: what its sync must flush as well
 	groups  atomic.Int64
 
@@ -121,7 +122,16 @@ type pipeline struct {
 // queued is one op that waits for the database.
 type queued struct {
 	op   *Op
-	size int64
+	size int64 // in the journal
+	held int64 // in memory, about
+}
+
+// held is about how much memory an op takes whose record has size bytes. That is what bounds a queue: of small ops the
+// record is a sixth of it.
+func (op *Op) held(size int64) int64 {
+	return size + int64(unsafe.Sizeof(*op)) + int64(cap(op.Names))*int64(unsafe.Sizeof(Name{})) +
+		int64(cap(op.Versions))*int64(unsafe.Sizeof(Version{})) + int64(cap(op.Items))*int64(unsafe.Sizeof(Item{})) +
+		int64(cap(op.Contents))*int64(unsafe.Sizeof(blob.Staged{}))
 }
 
 // openPipeline replays the journals in dir and starts the write path with a new one.
@@ -167,9 +177,10 @@ func (p *pipeline) append(op *Op) (Slot, error) {
 	}
 	p.rows.note(op.Who, fresh)
 	op.fresh = fresh
-	p.queue = append(p.queue, queued{op, size})
+	held := op.held(size)
+	p.queue = append(p.queue, queued{op, size, held})
 	p.last.Store(pos)
-	p.pending.Add(size)
+	p.pending.Add(held)
 	if p.idle || len(p.queue) == p.o.groupOps {
 		p.nudge()
 	}

@@ -29,7 +29,7 @@ type Options struct {
 	GroupOps int
 	// GroupDelay is how long the applier waits for more ops; 0: 20 ms.
 	GroupDelay time.Duration
-	// MaxPending is how many bytes of ops may wait for the database before Wait blocks; 0: 128 MiB.
+	// MaxPending is how many bytes of memory ops may take that wait for the database before Wait blocks; 0: 128 MiB.
 	MaxPending int64
 	// SegmentBytes is the size of a journal segment; 0: 16 MiB. Two of them are reserved on the disk while the store is
 	// open, so that an op is never accepted that finds no room.

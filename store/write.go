@@ -23,7 +23,7 @@ func (s *Store) Append(op *Op) (Slot, error) {
 }
 
 // Wait returns when the op at slot, and every one before it, survives a kill of this process. It also is the brake:
-// it blocks while more than Options.MaxPending bytes wait for the database.
+// it blocks while ops that take more than Options.MaxPending bytes wait for the database.
 func (s *Store) Wait(slot Slot) error {
 	if s.pipe == nil {
 		return errReadOnly("wait")
