@@ -16,14 +16,11 @@ type Handle struct {
 	// Guarded by FS.mu.
 	who  store.Attribution // of the opener; replaced by the first writer after each cut
 	file *file             // nil for handles that cannot write
+	past bool              // writes past the pages of kernels; counted in node.past
 }
 
 // ID is what kernels call the file behind the handle.
 func (h *Handle) ID() store.Ino { return h.n.id }
-
-// KeepCache reports whether the kernel may keep the pages it has of the inode. It may: what changes behind its back
-// is told to it.
-func (h *Handle) KeepCache() bool { return true }
 
 // Open opens an inode with the flags of open(2).
 func (f *FS) Open(c *Call, ino store.Ino, flags uint32) (*Handle, error) {
@@ -299,6 +296,7 @@ func (h *Handle) Release(c *Call, _ uint64) {
 	if n.draft.by == h {
 		n.draft = draft{}
 	}
+	f.pastReleased(h)
 	n.opens--
 	f.leaveFile(n, fl)
 	f.dropOrphan(n)

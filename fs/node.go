@@ -30,6 +30,9 @@ type node struct {
 	dirtySince int64           // ns; 0 if clean
 	replaced   store.VersionID // what its next version says it replaced
 	draft      draft           // its head version, while that may still be amended
+
+	past  int32 // open handles that write past the pages of kernels (caching.go)
+	mixed bool  // another handle was opened meanwhile: pages may be older than the bytes
 }
 
 func (n *node) isDir() bool { return n.v.Mode&syscall.S_IFMT == syscall.S_IFDIR }

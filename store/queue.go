@@ -43,10 +43,12 @@ var ErrClosed = fmt.Errorf("the store is closed: %w", syscall.EIO)
 // pipelineOptions are those of Options that matter here, defaults filled in.
 type pipelineOptions struct {
 	log        *slog.Logger
-	groupOps   int // the applier waits for that many
-	groupMost  int // and takes that many at once, if they are there
-	groupDelay time.Duration
-	groupBytes int64 // of one group at most, unless one op is larger
+	groupOps   int           // the applier waits for that many
+	groupMost  int           // and takes that many at once, if they are there
+	groupDelay time.Duration // a group begins when none came for so long
+	groupAge   time.Duration // or the first op of the group is so old
+	syncEvery  time.Duration // 0: no syncs but those that somebody waits for, and those of groups
+	groupBytes int64         // of one group at most, unless one op is larger
 	maxPending int64
 	segment    int64
 	retry      time.Duration // the longest pause between attempts to apply a group that met a full disk
@@ -59,11 +61,14 @@ func (o *pipelineOptions) fill() {
 		o.log = slog.New(slog.DiscardHandler)
 	}
 	if o.groupOps <= 0 {
-		o.groupOps, o.groupMost = 1024, 8192
+		o.groupOps, o.groupMost = 8192, 8192
 	}
 	o.groupMost = max(o.groupMost, o.groupOps)
 	if o.groupDelay <= 0 {
 		o.groupDelay = 20 * time.Millisecond
+	}
+	if o.groupAge <= 0 {
+		o.groupAge = 25 * o.groupDelay
 	}
 	if o.groupBytes <= 0 {
 		o.groupBytes = 32 << 20
@@ -115,8 +120,10 @@ type pipeline struct {
 	tight    bool // the disk is full or nearly so; the applier's
 	tightOps int  // ops of a group while tight; the applier's
 
-	wake chan struct{} // capacity 1: look at the queue
-	done chan struct{} // closed when the applier has ended
+	wake  chan struct{} // capacity 1: look at the queue
+	dirty chan struct{} // capacity 1: the journal has something to sync
+	done  chan struct{} // closed when the applier has ended
+	syncs sync.WaitGroup
 }
 
 // queued is one op that waits for the database.
@@ -143,10 +150,14 @@ func openPipeline(ctx context.Context, dir string, be backend, cs contents, brk 
 	}
 	p := &pipeline{
 		be: be, cs: cs, o: o, j: newJournal(dir, id, num, o.segment, brk), brk: brk,
-		turn: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{}),
+		turn: make(chan struct{}), wake: make(chan struct{}, 1), dirty: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	p.j.prepareAhead()
 	go p.run()
+	if o.syncEvery > 0 {
+		p.syncs.Add(1)
+		go p.syncOften()
+	}
 	return p, nil
 }
 
@@ -183,6 +194,12 @@ func (p *pipeline) append(op *Op) (Slot, error) {
 	p.pending.Add(held)
 	if p.idle || len(p.queue) == p.o.groupOps {
 		p.nudge()
+	}
+	if len(p.queue) == 1 {
+		select {
+		case p.dirty <- struct{}{}:
+		default:
+		}
 	}
 	return Slot(pos), nil
 }
@@ -310,6 +327,7 @@ func (p *pipeline) stop() error {
 	p.mu.Unlock()
 	p.nudge()
 	<-p.done
+	p.syncs.Wait()
 	if err := p.brk.err(); err != nil {
 		return err
 	}

@@ -24,8 +24,39 @@ func (p *pipeline) run() {
 	_ = p.j.flush(p.last.Load()) // it fails only where the breaker has tripped already
 }
 
-// collect returns the next group: at once if it is full, somebody waits or the store closes, else after groupDelay. It
-// returns nothing at the end.
+// syncEvery is how much a power cut takes of what nobody synced, in time.
+const syncEvery = 40 * time.Millisecond
+
+// syncOften syncs the journal while there are changes that the database does not have, so that a power cut takes no more
+// than the last moment however long the applier waits for more of them.
+func (p *pipeline) syncOften() {
+	defer p.syncs.Done()
+	tick := time.NewTicker(p.o.syncEvery)
+	defer tick.Stop()
+	for {
+		tick.Stop()
+		select {
+		case <-p.dirty:
+		case <-p.done:
+			return
+		}
+		for tick.Reset(p.o.syncEvery); p.applied.Load() < p.last.Load(); {
+			select {
+			case <-tick.C:
+			case <-p.done:
+				return
+			}
+			if p.j.sync(p.last.Load(), p.syncPacks) != nil { // the breaker has tripped
+				return
+			}
+		}
+	}
+}
+
+// collect returns the next group: at once if it is full, somebody waits or the store closes, else when no more ops come for
+// groupDelay, at the latest after groupAge. Programs that make many changes would only lose processor time to an applier
+// that works beside them, and many ops together cost less: pages of the database are written once, and what came and
+// went leaves nothing. It returns nothing at the end.
 func (p *pipeline) collect() []queued {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,22 +79,7 @@ func (p *pipeline) collect() []queued {
 		p.mu.Lock()
 		p.idle = false
 	}
-	if end := time.Now().Add(p.o.groupDelay); len(p.queue) < p.o.groupOps {
-		timer := time.NewTimer(p.o.groupDelay)
-		for len(p.queue) < p.o.groupOps && p.waiters == 0 && !p.closing && time.Now().Before(end) {
-			p.mu.Unlock()
-			select {
-			case <-p.wake:
-			case <-timer.C:
-			case <-p.brk.tripped:
-			}
-			p.mu.Lock()
-			if p.brk.err() != nil {
-				break
-			}
-		}
-		timer.Stop()
-	}
+	p.linger()
 	if p.brk.err() != nil {
 		return nil
 	}
@@ -73,6 +89,33 @@ func (p *pipeline) collect() []queued {
 	}
 	todo := p.queue[:min(len(p.queue), n)]
 	return append([]queued(nil), todo[:fitting(todo, bytes)]...)
+}
+
+// linger waits for the group to become complete. mu is held, and released meanwhile.
+func (p *pipeline) linger() {
+	end := time.Now().Add(p.o.groupAge)
+	tick := time.NewTicker(p.o.groupDelay)
+	defer tick.Stop()
+	for seen := len(p.queue); ; {
+		if len(p.queue) >= p.o.groupOps || p.pending.Load() >= p.o.groupBytes || p.waiters > 0 || p.closing || p.brk.err() != nil {
+			return
+		}
+		p.mu.Unlock()
+		ticked := false
+		select {
+		case <-p.wake:
+		case <-tick.C:
+			ticked = true
+		case <-p.brk.tripped:
+		}
+		p.mu.Lock()
+		if ticked && (len(p.queue) == seen || !time.Now().Before(end)) {
+			return
+		}
+		if ticked {
+			seen = len(p.queue)
+		}
+	}
 }
 
 // fitting is how many of the first ops have most bytes together, and at least 1.

@@ -10,7 +10,7 @@ import (
 func (s *Store) startJournal(ctx context.Context) error {
 	o := pipelineOptions{
 		log: s.o.Log, groupOps: s.o.GroupOps, groupDelay: s.o.GroupDelay, maxPending: s.o.MaxPending,
-		segment: s.o.SegmentBytes, at: s.o.crashPoint,
+		segment: s.o.SegmentBytes, at: s.o.crashPoint, syncEvery: syncEvery,
 	}
 	o.fill()
 	brk := newBreaker(func(err error) {

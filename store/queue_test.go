@@ -325,3 +325,36 @@ func TestBreakerMessage(t *testing.T) {
 		t.Fatalf("errno %v of %v", errno, first)
 	}
 }
+
+// TestSyncedMeanwhile: an op that the applier lets wait is soon on the disk all the same.
+func TestSyncedMeanwhile(t *testing.T) {
+	o := never()
+	o.syncEvery = time.Millisecond
+	p := startPipe(t, t.TempDir(), newFakeDB(), o)
+	for i := range int64(3) { // it begins anew after a pause
+		slot := int64(p.mustPut(1+i, 10))
+		for end := time.Now().Add(30 * time.Second); p.j.durable.Load() < slot; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("op %d is not on the disk; the last that is: %d", slot, p.j.durable.Load())
+			}
+		}
+	}
+	if s := p.stats(); s.Applied != 0 {
+		t.Fatalf("%d ops are applied already", s.Applied)
+	}
+}
+
+// TestGroupsEnd: ops that come without a pause do not keep the applier from beginning.
+func TestGroupsEnd(t *testing.T) {
+	o := quick()
+	o.groupDelay, o.groupAge = 50*time.Millisecond, 60*time.Millisecond
+	p := startPipe(t, t.TempDir(), newFakeDB(), o)
+	end := time.Now().Add(30 * time.Second)
+	for i := int64(1); p.applied.Load() == 0; i++ {
+		p.mustPut(i, 10)
+		time.Sleep(100 * time.Microsecond)
+		if time.Now().After(end) {
+			t.Fatalf("of %d ops none is applied", i)
+		}
+	}
+}

@@ -27,16 +27,17 @@ const (
 // conn is the transport of our own. Exactly one worker has the reader's role (leads), or, when all maxBusy wait, none
 // (vacant). A worker answers what it read itself; see worker.serve.
 type conn struct {
-	fd     int // /dev/fuse, non-blocking
-	stopFd int // an eventfd: readable once the conn was asked to stop
-	raw    gofuse.RawFileSystem
-	log    *slog.Logger
-	want   uint64    // capabilities to ask for
-	maxIO  int       // largest READ and WRITE
-	buffer sync.Pool // of *[]byte: requests and replies that do not fit a worker's own
-	waiter *waiter   // the leader's alone
-	rings  *rings    // nil: everything comes over /dev/fuse
-	onInit func()    // called once, after the reply to INIT
+	fd      int // /dev/fuse, non-blocking
+	stopFd  int // an eventfd: readable once the conn was asked to stop
+	raw     gofuse.RawFileSystem
+	log     *slog.Logger
+	want    uint64         // capabilities to ask for
+	granted *atomic.Uint64 // those that the kernel agreed to
+	maxIO   int            // largest READ and WRITE
+	buffer  sync.Pool      // of *[]byte: requests and replies that do not fit a worker's own
+	waiter  *waiter        // the leader's alone
+	rings   *rings         // nil: everything comes over /dev/fuse
+	onInit  func()         // called once, after the reply to INIT
 
 	wg      sync.WaitGroup // of workers
 	workers [maxWorkers + 1]atomic.Pointer[worker]
@@ -67,7 +68,7 @@ func newConn(fd int, raw gofuse.RawFileSystem, o *Options) (*conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fuse: make an eventfd: %w", err)
 	}
-	c := &conn{fd: fd, stopFd: stopFd, raw: raw, log: o.Log, want: capabilities, maxIO: o.MaxWrite, next: 1}
+	c := &conn{fd: fd, stopFd: stopFd, raw: raw, log: o.Log, want: capabilities, granted: o.granted, maxIO: o.MaxWrite, next: 1}
 	size := o.MaxWrite + os.Getpagesize() // the kernel wants room for the largest WRITE with its header at every read
 	c.buffer.New = func() any { b := make([]byte, size); return &b }
 	c.waiter = newWaiter(fd, stopFd, o.Poll)

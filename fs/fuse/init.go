@@ -17,7 +17,8 @@ const capabilities uint64 = gofuse.CAP_ASYNC_READ | gofuse.CAP_BIG_WRITES | gofu
 	gofuse.CAP_PARALLEL_DIROPS | gofuse.CAP_READDIRPLUS | gofuse.CAP_READDIRPLUS_AUTO | gofuse.CAP_CACHE_SYMLINKS |
 	gofuse.CAP_POSIX_LOCKS | gofuse.CAP_FLOCK_LOCKS | gofuse.CAP_ASYNC_DIO | gofuse.CAP_ABORT_ERROR |
 	gofuse.CAP_ATOMIC_O_TRUNC | // else a truncating open costs one more SETATTR
-	gofuse.CAP_HANDLE_KILLPRIV_V2 // else every write costs a GETXATTR
+	gofuse.CAP_HANDLE_KILLPRIV_V2 | // else every write costs a GETXATTR
+	gofuse.CAP_DIRECT_IO_ALLOW_MMAP // else files that are written past the pages could not be mapped (fs.Handle.Caching)
 
 // maxBackground is how many asynchronous requests (read-ahead, RELEASE) the kernel sends before it holds others back.
 const maxBackground = 64
@@ -44,6 +45,7 @@ func (c *conn) doInit(q *request) gofuse.Status {
 	if c.rings != nil {
 		c.rings.agreed = flags&capOverIOURing != 0
 	}
+	c.granted.Store(flags)
 	out := output[gofuse.InitOut](q)
 	*out = gofuse.InitOut{
 		Major: protoMajor, Minor: min(protoMinor, in.Minor), MaxReadAhead: max(in.MaxReadAhead, uint32(c.maxIO)),

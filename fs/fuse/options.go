@@ -2,6 +2,7 @@ package fuse
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"wsfs/fs"
@@ -50,8 +51,14 @@ type Options struct {
 	// DevFuse and Fusermount are paths for tests and unusual systems; "" means /dev/fuse and a search of the usual places.
 	DevFuse, Fusermount string
 
-	sweepEvery  time.Duration // for tests; 0 means the constant
-	refuseRings bool          // for tests: the kernel is asked for what it refuses
+	sweepEvery  time.Duration  // for tests; 0 means the constant
+	refuseRings bool           // for tests: the kernel is asked for what it refuses
+	granted     *atomic.Uint64 // capabilities that the kernel agreed to; our own transport sets it
+}
+
+// can reports whether the kernel agreed to a capability.
+func (o *Options) can(capability uint64) bool {
+	return o.granted != nil && o.granted.Load()&capability != 0
 }
 
 const (
@@ -95,6 +102,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.granted == nil {
+		o.granted = new(atomic.Uint64)
 	}
 	if o.DevFuse == "" {
 		o.DevFuse = "/dev/fuse"

@@ -14,11 +14,14 @@ const ebadf = gofuse.EBADF
 // longWrite is where copying takes so much longer than handing the reader's role on that others should not wait for it.
 const longWrite = 256 << 10
 
-// opened gives a handle its number. Pages the kernel has stay good: what changes behind it is told to it.
+// opened gives a handle its number. Pages the kernel has mostly stay good: what changes behind it is told to it.
 func (r *rawFS) opened(h *fs.Handle, out *gofuse.OpenOut) {
+	past, keep := h.Caching(r.opts.can(gofuse.CAP_DIRECT_IO_ALLOW_MMAP))
 	out.Fh = r.files.add(h)
 	r.room.held(1)
-	if h.KeepCache() {
+	if past {
+		out.OpenFlags |= gofuse.FOPEN_DIRECT_IO
+	} else if keep {
 		out.OpenFlags |= gofuse.FOPEN_KEEP_CACHE
 	}
 	// FOPEN_NOFLUSH stays off for readers too: without FLUSH a close would not release the record locks of its process.
