@@ -68,7 +68,7 @@ func (o *pipelineOptions) fill() {
 		o.groupDelay = 20 * time.Millisecond
 	}
 	if o.groupAge <= 0 {
-		o.groupAge = 25 * o.groupDelay
+		o.groupAge = 50 * o.groupDelay
 	}
 	if o.groupBytes <= 0 {
 		o.groupBytes = 32 << 20

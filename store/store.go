@@ -27,7 +27,7 @@ type Options struct {
 	// GroupOps is how many ops one database transaction applies at most; 0: as many as have come while the one before was
 	// applied, up to 8192.
 	GroupOps int
-	// GroupDelay: the applier waits for more ops until none came for so long, at most 25 times that; 0: 20 ms. Nobody who
+	// GroupDelay: the applier waits for more ops until none came for so long, at most 50 times that; 0: 20 ms. Nobody who
 	// wants the database to have his op waits for it (Apply).
 	GroupDelay time.Duration
 	// MaxPending is how many bytes of memory ops may take that wait for the database before Wait blocks; 0: 128 MiB.
