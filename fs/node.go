@@ -199,6 +199,7 @@ func (f *FS) freeOrphans() {
 	applied := f.st.Applied()
 	for len(f.orphans) > 0 && f.orphans[0].slot <= applied {
 		o := f.orphans[0]
+		f.orphans[0] = nil // or the array keeps what is gone
 		f.orphans = f.orphans[1:]
 		if o.unused() {
 			f.discard(o)
