@@ -166,7 +166,7 @@ func TestChurnLeavesNothing(t *testing.T) {
 	round(*churn / 2) // pools, caches and queues reach the size they have
 	before, routines, inodes := heap(), runtime.NumGoroutine(), w.fs.Nodes()
 	round(*churn)
-	if grown := heap() - before; grown > 2<<20+int64(*churn)*32 {
+	if grown := heap() - before; grown > 8<<20+int64(*churn)*16 {
 		t.Errorf("%d changes left %d bytes in memory", *churn, grown)
 	}
 	if n := runtime.NumGoroutine(); n > routines+8 {
