@@ -46,7 +46,7 @@ func (c *codec) close() {
 // it is.
 func (c *codec) appendEncoded(dst, data []byte, how Encoding) ([]byte, Encoding) {
 	n := len(dst)
-	if len(data) >= minCompress {
+	if len(data) >= minCompress && how != Raw {
 		if how == S2 {
 			dst = slices.Grow(dst, s2.MaxEncodedLen(len(data)))
 			dst = dst[:n+len(s2.Encode(dst[n:cap(dst)], data))]

@@ -17,6 +17,9 @@
 //
 //	StageSmall, Edit ... -> Op -> Settle -> Sync -> commit of the rows -> Applied
 //
+// StagePatch puts off what Edit does until Settle: the content has a provisional Ref until then, which Settled and
+// Unpatched translate, and which is forgotten with the last Staged that has it.
+//
 // # What holds at all times
 //
 //   - Equal bytes have equal Refs, by whatever calls they came to be. The reverse holds for a Ref with its size: a
@@ -25,7 +28,7 @@
 //     blobs readable.
 //   - ReadAt returns the bytes of the Ref or an error; one damaged blob makes unreadable what names it and nothing else.
 //   - After Sync returned, every blob staged before is on the disk. After Sync failed, nothing can be written any more.
-//   - No goroutine outlives the call that started it.
+//   - No goroutine outlives the call that started it, but for one that decodes ahead (runs.go): Close waits for that.
 //
 // # Traps
 //
@@ -36,5 +39,6 @@
 //   - Index must be able to answer while its own writer is in Settle: it is asked from there.
 //
 // Locks: none is held while calling an Index, a source or a callback, or while reading or writing a pack. They are
-// leaves of the order, except packs.syncMu before packs.mu and pending.mu before a cache shard's.
+// leaves of the order, except packs.syncMu before packs.mu and pending.mu before a cache shard's; and patch.mu, which comes
+// before all of them and is held while a patch is settled: whoever wants the same does not do it again.
 package blob

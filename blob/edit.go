@@ -45,10 +45,22 @@ func (s *Store) Edit(ctx context.Context, base Content, size int64, dirty []Exte
 	if size <= MaxBlob {
 		return s.editSmall(ctx, base, size, dirty, src)
 	}
-	e := &edit{s: s, ctx: ctx, base: base, size: size, dirty: dirty, src: src, batch: s.newBatch(s.o.Large, 0), made: map[int64]Ref{}}
-	e.zero, _ = src.(ZeroReader)
+	if base, err = s.Unpatched(ctx, base); err != nil {
+		return Staged{}, EditStats{}, err
+	}
+	e := s.newEdit(ctx, base, size, dirty, src)
 	st, err := e.run()
 	return st, e.batch.stats, err
+}
+
+// newEdit is an edit of dirty extents that tidy returned.
+func (s *Store) newEdit(ctx context.Context, base Content, size int64, dirty []Extent, src io.ReaderAt) *edit {
+	e := &edit{
+		s: s, ctx: ctx, base: base, size: size, dirty: dirty, src: src, workers: s.o.Workers,
+		batch: s.newBatch(s.o.Large, 0), made: map[int64]Ref{},
+	}
+	e.zero, _ = src.(ZeroReader)
+	return e
 }
 
 // tidy returns the extents within size, in order, with those that touch joined.
@@ -114,6 +126,8 @@ type edit struct {
 	zero  ZeroReader // src, if it is one
 	batch *batch
 	bulk  bool // keep the cache for others
+	// workers is how many goroutines make windows.
+	workers int
 
 	mu   sync.Mutex
 	made map[int64]Ref // guarded by mu; the new level 1 nodes by offset, zero: a hole
@@ -128,6 +142,12 @@ func (e *edit) run() (Staged, error) {
 	var todo []part
 	if err := e.changed(root, &todo); err != nil {
 		return Staged{}, err
+	}
+	if len(e.made) > 0 { // by an Ahead
+		todo = slices.DeleteFunc(todo, func(p part) bool {
+			_, ok := e.made[p.start]
+			return ok && p.size(e) == windowSize
+		})
 	}
 	if err := e.windows(todo); err != nil {
 		return Staged{}, err
@@ -156,7 +176,7 @@ func (e *edit) finish(root part) (Staged, error) {
 
 // windows makes the level 1 nodes of todo.
 func (e *edit) windows(todo []part) error {
-	workers := min(e.s.o.Workers, len(todo))
+	workers := min(e.workers, len(todo))
 	if workers <= 1 {
 		for _, p := range todo {
 			if err := e.window(p); err != nil {

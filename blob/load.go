@@ -13,6 +13,9 @@ func (s *Store) locate(ctx context.Context, ref Ref) (Location, error) {
 	if loc, ok := s.pending.place(ref); ok {
 		return loc, nil
 	}
+	if loc, ok := s.places.get(ref); ok {
+		return loc, nil
+	}
 	loc, err := s.index.Locate(ctx, ref)
 	if err != nil {
 		return Location{}, fmt.Errorf("blob: looking up %v: %w", ref, err)

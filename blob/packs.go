@@ -278,6 +278,19 @@ func (p *packs) readAt(b []byte, pack uint32, off int64) error {
 	}
 }
 
+// readSome is readAt that may end early, at the end of the pack.
+func (p *packs) readSome(b []byte, pack uint32, off int64) (int, error) {
+	f, err := p.file(pack)
+	if err != nil {
+		return 0, err
+	}
+	n, err := f.ReadAt(b, off)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n, err
+}
+
 // file returns the pack, open for reading.
 func (p *packs) file(n uint32) (packFile, error) {
 	p.mu.Lock()

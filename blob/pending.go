@@ -8,6 +8,11 @@ type pending struct {
 	mu    sync.RWMutex
 	small map[Ref]*pendingSmall // guarded by mu
 	packs map[Ref]*pendingPack  // guarded by mu
+	// patches are provisional contents. They are few.
+	patches map[Ref]*patch // guarded by mu
+	// late are the last ones that are not staged any more, for who has read the name of one just before that.
+	late     [16]*patch // guarded by mu
+	lateNext int        // guarded by mu
 }
 
 type pendingSmall struct {
@@ -22,7 +27,7 @@ type pendingPack struct {
 }
 
 func newPending() *pending {
-	return &pending{small: map[Ref]*pendingSmall{}, packs: map[Ref]*pendingPack{}}
+	return &pending{small: map[Ref]*pendingSmall{}, packs: map[Ref]*pendingPack{}, patches: map[Ref]*patch{}}
 }
 
 // data returns the bytes of a small content, or nil.
@@ -48,10 +53,33 @@ func (p *pending) place(ref Ref) (Location, bool) {
 	return Location{}, false
 }
 
+// patch returns the patch that ref names, or nil.
+func (p *pending) patch(ref Ref) *patch {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	e := p.patches[ref]
+	if e == nil && p.late[0] != nil {
+		for _, l := range p.late {
+			if l != nil && l.root.Ref == ref {
+				return l
+			}
+		}
+	}
+	return e
+}
+
 // add counts one more Staged.
 func (p *pending) add(st Staged) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if st.Patch {
+		if e := p.patches[st.Content.Ref]; e != nil {
+			e.n++
+		} else if len(st.Packed) > 0 {
+			p.patches[st.Content.Ref] = &patch{n: 1, root: st.Packed[0]}
+		}
+		return
+	}
 	if len(st.Small) > 0 {
 		if e := p.small[st.Content.Ref]; e != nil {
 			e.n++
@@ -84,6 +112,10 @@ func (p *pending) settled(loc Location) {
 
 // remove takes back one add and calls gone for each small content that nobody waits for any more.
 func (p *pending) remove(st Staged, gone func(Ref, []byte)) {
+	if st.Patch {
+		p.removePatch(st, gone)
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(st.Small) > 0 {
@@ -101,5 +133,33 @@ func (p *pending) remove(st Staged, gone func(Ref, []byte)) {
 				delete(p.packs, ref)
 			}
 		}
+	}
+}
+
+// removePatch is remove for a patch. What it was settled to goes with the last Staged that has it.
+func (p *pending) removePatch(st Staged, gone func(Ref, []byte)) {
+	p.mu.Lock()
+	e := p.patches[st.Content.Ref]
+	if e == nil {
+		p.mu.Unlock()
+		return
+	}
+	e.n--
+	last := e.n == 0
+	if last {
+		delete(p.patches, st.Content.Ref)
+		if st := e.settled.Load(); st != nil {
+			l := &patch{root: e.root}
+			l.settled.Store(&Staged{Content: st.Content})
+			p.late[p.lateNext%len(p.late)] = l
+			p.lateNext++
+		}
+	}
+	p.mu.Unlock()
+	if !last {
+		return
+	}
+	if st := e.settled.Load(); st != nil {
+		p.remove(*st, gone)
 	}
 }

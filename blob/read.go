@@ -44,6 +44,12 @@ func (s *Store) ReadAtWith(ctx context.Context, c Content, p []byte, off int64, 
 		}
 		return copy(p, data[off:]), eof
 	}
+	if pt := s.patch(c.Ref); pt != nil {
+		if err := s.readPatch(ctx, pt, p, off); err != nil {
+			return 0, err
+		}
+		return len(p), eof
+	}
 	r := leafReader{keep: keep}
 	if err := r.collect(ctx, s, c.Ref, levelFor(c.Size), c.Size, p, off); err != nil {
 		return 0, err
@@ -77,7 +83,13 @@ func (s *Store) Cached(c Content, off int64, n int) bool {
 		return true
 	}
 	if c.Size <= MaxBlob {
-		return s.inMemory(c.Ref) != nil
+		return s.inMemory(c.Ref) != nil || s.runs.has(c.Ref)
+	}
+	if s.patch(c.Ref) != nil {
+		ok := false
+		if c, ok = s.Settled(c); !ok {
+			return false
+		}
 	}
 	return s.cachedBelow(c.Ref, levelFor(c.Size), c.Size, off, end)
 }
@@ -261,12 +273,18 @@ func (s *Store) blob(ctx context.Context, ref Ref) ([]byte, error) {
 	if data := s.inMemory(ref); data != nil {
 		return data, nil
 	}
+	if data := s.fromRun(ref); data != nil {
+		return data, nil
+	}
 	loc, err := s.locate(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
 	if loc.Size <= 0 || loc.Size > maxStored {
 		return nil, s.wrongSize(ref, int(loc.Size), maxStored)
+	}
+	if loc.Size <= MaxBlob {
+		s.readRun(loc)
 	}
 	data := make([]byte, loc.Size)
 	if err := s.fetch(ctx, loc, data); err != nil {

@@ -119,6 +119,15 @@ type Staged struct {
 	// Packed says where the blobs of the content are that the index did not have when it was staged. They are
 	// written, but on the disk only after Sync.
 	Packed []Location
+	// Patch: the content is written down as changes over another (StagePatch), its Ref is provisional, and Packed is the
+	// list of the changes followed by their bytes, if this is the first Staged that has them. Settle makes of it what
+	// the content is in truth.
+	Patch bool
+}
+
+// Again returns a Staged to be counted anew, for an Op that names a patch which an earlier Op has brought.
+func (st *Staged) Again() Staged {
+	return Staged{Content: st.Content, Patch: st.Patch, Packed: st.Packed[:1:1]}
 }
 
 // Extent is a range of bytes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 )
@@ -38,6 +39,10 @@ func (s *Store) Restage(st Staged) {
 // power failure takes.
 func (s *Store) Settle(ctx context.Context, items []Staged) ([]Location, error) {
 	if err := s.writable(); err != nil {
+		return nil, err
+	}
+	items, err := s.settlePatches(ctx, items)
+	if err != nil {
 		return nil, err
 	}
 	refs := make([]Ref, 0, len(items))
@@ -101,6 +106,32 @@ func (s *Store) Settle(ctx context.Context, items []Staged) ([]Location, error) 
 	return append(locs, w.locs...), nil
 }
 
+// settlePatches puts in the place of each patch what it is in truth.
+func (s *Store) settlePatches(ctx context.Context, items []Staged) ([]Staged, error) {
+	var out []Staged
+	for i := range items {
+		if !items[i].Patch {
+			continue
+		}
+		p := s.patch(items[i].Content.Ref)
+		if p == nil {
+			return nil, fmt.Errorf("blob: settling the patch %v, which is not staged: %w", items[i].Content.Ref, syscall.EINVAL)
+		}
+		st, err := s.settlePatch(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		if out == nil {
+			out = slices.Clone(items)
+		}
+		out[i] = *st
+	}
+	if out == nil {
+		return items, nil
+	}
+	return out, nil
+}
+
 // Applied says that the index has all blobs of items, or that items will never be applied. Each Staged that a call
 // returned or Restage got is passed exactly once.
 func (s *Store) Applied(items []Staged) {
@@ -161,10 +192,12 @@ type batch struct {
 	encoding  Encoding
 	inlineMax int
 	stream    bool // see recordWriter
+	keepOwn   bool // note what is stored, to give it back
 
 	mu     sync.Mutex
 	seen   map[Ref]struct{} // guarded by mu; what a call of place took care of or is about to
 	packed []Location       // guarded by mu
+	own    []Location       // guarded by mu; those of packed that it has stored itself
 	stats  EditStats        // guarded by mu
 }
 
@@ -219,6 +252,9 @@ func (b *batch) place(ctx context.Context, cands []candidate) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.packed = append(b.packed, w.locs...)
+	if b.keepOwn {
+		b.own = append(b.own, w.locs...)
+	}
 	b.stats.ChunksNew += int64(len(w.locs))
 	b.stats.BytesStored += w.written
 	return nil

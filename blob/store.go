@@ -41,6 +41,8 @@ type Store struct {
 	cache   *cache
 	pending *pending
 	bufs    *buffers
+	runs    runs
+	places  places
 	closed  atomic.Bool
 }
 
@@ -88,6 +90,7 @@ func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
+	s.runs.ahead.Wait()
 	err := s.packs.close()
 	s.codec.close()
 	return err

@@ -67,6 +67,10 @@ func (s *Store) Segments(ctx context.Context, c Content, off int64, fn func(Segm
 		fn(Segment{Off: off, Len: c.Size - off})
 		return nil
 	}
+	c, err := s.Unpatched(ctx, c)
+	if err != nil {
+		return err
+	}
 	g := segments{s: s, ctx: ctx, fn: fn, off: off, last: Segment{Off: off}}
 	if err := g.below(c.Ref, levelFor(c.Size), 0, c.Size); err != nil {
 		return err

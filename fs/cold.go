@@ -150,6 +150,9 @@ func (f *FS) cool(n *node, applied store.Slot) bool {
 		n.replaced != 0 || n.draft.by != nil || n.lookups > math.MaxUint32 || n.name == "" || !coolable(&n.v) {
 		return false
 	}
+	if _, ok := f.unsettled[n]; ok {
+		return false
+	}
 	p := f.nodes[n.parent]
 	if p == nil || p.dir == nil || p.gone || p.id != p.ino || len(f.byID) > 0 && f.byID[n.ino] != nil {
 		return false

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"syscall"
 
+	"wsfs/blob"
 	"wsfs/store"
 )
 
@@ -128,8 +129,13 @@ func (ch *change) commit() (store.Slot, error) {
 			v.Seq, v.Origin, v.ID = op.Seq, op.Timeline, f.st.NewVersionID()
 		}
 	}
+	var carried []blob.Staged
+	if len(f.unsettled) > 0 {
+		carried = f.carry(op)
+	}
 	slot, err := f.st.Append(op)
 	if err != nil {
+		f.blobs.Applied(carried)
 		return 0, err
 	}
 	f.ws, f.view = ws, view

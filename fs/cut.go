@@ -44,8 +44,11 @@ func (f *FS) cut(c *Call, n *node, fl *file, by *Handle) error {
 	var parts []blob.Staged
 	content, holes := fl.committed, fl.committedHoles
 	if changed {
-		var err error
-		if parts, err = fl.stage(f, c); err != nil {
+		err := f.unpatch(c, n, fl)
+		if err == nil {
+			parts, err = fl.stage(f, c, true)
+		}
+		if err != nil {
 			return fmt.Errorf("make a version of %q: %w", f.label(n), err)
 		}
 		content = contentOf(parts)
@@ -71,8 +74,10 @@ func (f *FS) cut(c *Call, n *node, fl *file, by *Handle) error {
 	}
 	since := n.dirtySince
 	n.dirtySince = 0
+	forget := f.keepPatch(n, ch.op.Contents)
 	slot, err := ch.commit()
 	if err != nil {
+		forget()
 		n.dirtySince = since
 		f.mu.Unlock()
 		f.blobs.Applied(parts)
@@ -84,7 +89,7 @@ func (f *FS) cut(c *Call, n *node, fl *file, by *Handle) error {
 	delete(f.dirty, n)
 	fl.committed, fl.committedHoles, fl.changed, fl.written = content, holes, false, false
 	f.mu.Unlock()
-	fl.base, fl.limit, fl.valid = content, content.Size, nil
+	fl.base, fl.limit, fl.valid, fl.validBytes = content, content.Size, nil, 0
 	if fl.spill != nil {
 		fl.drop() // the next write starts a fresh one; kept pages would only use disk
 	}
@@ -121,8 +126,9 @@ func (f *FS) cutChange(c *Call, n *node, fl *file, by *Handle, content blob.Cont
 	return ch
 }
 
-// stage stores the bytes and returns what the op has to carry; the last part is the content, none means empty.
-func (fl *file) stage(f *FS, c *Call) ([]blob.Staged, error) {
+// stage stores the bytes and returns what the op has to carry; the last part is the content, none means empty. later: it
+// may be a provisional one.
+func (fl *file) stage(f *FS, c *Call, later bool) ([]blob.Staged, error) {
 	if fl.size == 0 {
 		return nil, nil
 	}
@@ -150,7 +156,17 @@ func (fl *file) stage(f *FS, c *Call) ([]blob.Staged, error) {
 	} else if fl.spill == nil {
 		src = bytes.NewReader(nil)
 	}
-	st, _, err := f.blobs.Edit(ctx, base, fl.size, fl.valid, src)
+	if later && fl.scattered() {
+		if st, ok, err := f.blobs.StagePatch(ctx, base, fl.size, fl.valid, src); ok || err != nil {
+			return []blob.Staged{st}, err
+		}
+	}
+	edit := f.blobs.Edit
+	if fl.ahead != nil {
+		edit = fl.ahead.Edit
+		fl.ahead, fl.aheadEnd = nil, 0
+	}
+	st, _, err := edit(ctx, base, fl.size, fl.valid, src)
 	if err != nil {
 		f.blobs.Applied(parts)
 		return nil, err

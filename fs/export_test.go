@@ -23,3 +23,10 @@ func (f *FS) SetMaxNodes(n int) {
 	defer f.mu.Unlock()
 	f.opts.MaxNodes, f.manyNodes = n, n/manyNodes
 }
+
+// Unsettled is how many inodes have a provisional content.
+func (f *FS) Unsettled() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.unsettled)
+}

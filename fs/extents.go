@@ -12,29 +12,32 @@ type extents []blob.Extent
 
 func end(e blob.Extent) int64 { return e.Off + e.Len }
 
-// add puts [off, off+n) into the set.
-func (x *extents) add(off, n int64) {
+// add puts [off, off+n) into the set and returns how many bytes of it were not there.
+func (x *extents) add(off, n int64) int64 {
 	if n <= 0 {
-		return
+		return 0
 	}
 	s := *x
 	// Appending at the end is the common case: a file written from front to back.
 	if len(s) > 0 && off >= s[len(s)-1].Off {
 		if last := &s[len(s)-1]; off <= end(*last) {
-			last.Len = max(end(*last), off+n) - last.Off
-			return
+			grown := max(0, off+n-end(*last))
+			last.Len += grown
+			return grown
 		}
 		*x = append(s, blob.Extent{Off: off, Len: n})
-		return
+		return n
 	}
 	lo := sort.Search(len(s), func(i int) bool { return end(s[i]) >= off })
 	hi := lo
-	from, to := off, off+n
+	from, to, had := off, off+n, int64(0)
 	for hi < len(s) && s[hi].Off <= to {
+		had += s[hi].Len
 		from, to = min(from, s[hi].Off), max(to, end(s[hi]))
 		hi++
 	}
 	*x = slices.Replace(s, lo, hi, blob.Extent{Off: from, Len: to - from})
+	return to - from - had
 }
 
 // cut removes everything at and after size.

@@ -24,15 +24,21 @@ const (
 // file is the content of a regular file while it is open for writing or has bytes that no version has: what was
 // written (in memory or in a scratch file) over the content that the last version has.
 type file struct {
-	mu      sync.Mutex
-	base    blob.Content // below: counts only up to limit; beyond it there are zeros
-	limit   int64
-	size    int64
-	valid   extents // what mem or spill has instead of base
-	inMem   bool    // mem is the whole content
-	mem     []byte
-	punched bool     // zeros were put over data
-	spill   *os.File // unlinked scratch file; bytes at their offsets
+	mu    sync.Mutex
+	base  blob.Content // below: counts only up to limit; beyond it there are zeros
+	limit int64
+	size  int64
+	valid extents // what mem or spill has instead of base
+	// validBytes is how many bytes that is; it need not be counted at each write.
+	validBytes int64
+	inMem      bool // mem is the whole content
+	mem        []byte
+	punched    bool     // zeros were put over data
+	spill      *os.File // unlinked scratch file; bytes at their offsets
+	// ahead cuts what was written in order while the rest is still coming; nil before there is a window of it. Up to
+	// aheadEnd windows may have been handed to it.
+	ahead    *blob.Ahead
+	aheadEnd int64
 
 	// Written with mu and FS.mu held, so either guards reading.
 	committed      blob.Content // content of the last version
@@ -149,9 +155,29 @@ func (fl *file) write(f *FS, c *Call, p []byte, off int64) error {
 	} else if _, err := fl.spill.WriteAt(p, off); err != nil {
 		return fmt.Errorf("write to a scratch file: %w", err)
 	}
-	fl.valid.add(off, int64(len(p)))
+	fl.validBytes += fl.valid.add(off, int64(len(p)))
 	fl.size = max(fl.size, to)
+	fl.goAhead(f, off, to)
 	return nil
+}
+
+// goAhead follows a write. A window that it completes is cut while the next ones are written. mu is held.
+func (fl *file) goAhead(f *FS, off, to int64) {
+	if off < fl.aheadEnd {
+		fl.ahead.Changed(off, to-off)
+	}
+	start := to&^(blob.WindowSize-1) - blob.WindowSize
+	if fl.spill == nil || start < 0 || start+blob.WindowSize <= off {
+		return
+	}
+	if e, ok := fl.valid.next(start); !ok || e.Off > start || end(e) < start+blob.WindowSize {
+		return
+	}
+	if fl.ahead == nil {
+		fl.ahead = f.blobs.NewAhead(zeroTail{fl.spill})
+	}
+	fl.ahead.Window(start)
+	fl.aheadEnd = max(fl.aheadEnd, start+blob.WindowSize)
 }
 
 // prepare brings the content where it can be changed at the given size. whole: everything is about to be overwritten.
@@ -212,7 +238,7 @@ func (fl *file) truncate(f *FS, c *Call, size int64) error {
 	}
 	if size == 0 {
 		fl.drop()
-		fl.inMem, fl.size, fl.limit, fl.valid = true, 0, 0, nil
+		fl.inMem, fl.size, fl.limit, fl.valid, fl.validBytes = true, 0, 0, nil, 0
 		return nil
 	}
 	if size < fl.size {
@@ -224,7 +250,11 @@ func (fl *file) truncate(f *FS, c *Call, size int64) error {
 				return fmt.Errorf("truncate a scratch file: %w", err)
 			}
 		}
+		if size < fl.aheadEnd {
+			fl.ahead.Changed(size, fl.aheadEnd-size)
+		}
 		fl.valid.cut(size)
+		fl.validBytes = fl.valid.total()
 		fl.limit = min(fl.limit, size)
 	} else if fl.inMem {
 		if err := fl.prepare(f, c, size, false); err != nil {
@@ -252,13 +282,20 @@ func (fl *file) zero(f *FS, c *Call, off, n int64) error {
 	} else if err := unix.Fallocate(int(fl.spill.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, n); err != nil {
 		return fmt.Errorf("punch a scratch file: %w", err)
 	}
-	fl.valid.add(off, n)
+	fl.validBytes += fl.valid.add(off, n)
 	fl.punched = true
+	if off < fl.aheadEnd {
+		fl.ahead.Changed(off, n)
+	}
 	return nil
 }
 
 // drop frees the buffers. mu is held.
 func (fl *file) drop() {
+	if fl.ahead != nil {
+		fl.ahead.Stop()
+		fl.ahead, fl.aheadEnd = nil, 0
+	}
 	if fl.spill != nil {
 		fl.spill.Close()
 	}
@@ -270,6 +307,6 @@ func (fl *file) holes() int64 {
 	if fl.inMem {
 		return 0
 	}
-	data := fl.valid.total() + max(0, min(fl.limit, fl.committed.Size-fl.committedHoles))
+	data := fl.validBytes + max(0, min(fl.limit, fl.committed.Size-fl.committedHoles))
 	return max(0, fl.size-data)
 }

@@ -91,6 +91,8 @@ type FS struct {
 	run       commandRun            // guarded by mu; the uninterrupted run of changes by one command
 	pinned    store.Seq             // guarded by mu; history up to here is named by a fork, tag or pin
 	closed    bool                  // guarded by mu
+	// unsettled are the nodes with a provisional content (patch.go).
+	unsettled map[*node]blob.Staged // guarded by mu
 }
 
 // commandRun is the stretch of changes at the head of the timeline that one command made without another's between.
@@ -117,7 +119,8 @@ func Open(ctx context.Context, st *store.Store, ws *store.Workspace, o Options) 
 	f := &FS{
 		st: st, blobs: st.Blobs(), log: o.Log.With("workspace", ws.Name), now: o.Now, opts: o, ws: *ws,
 		nodes: map[store.Ino]*node{}, cold: map[store.Ino]coldRef{}, byID: map[store.Ino]*node{}, dirty: map[*node]struct{}{}, dirTimes: map[*node]struct{}{},
-		scratch: filepath.Join(st.Dir(), "scratch"), stop: make(chan struct{}),
+		unsettled: map[*node]blob.Staged{},
+		scratch:   filepath.Join(st.Dir(), "scratch"), stop: make(chan struct{}),
 		tidy: make(chan struct{}, 1),
 	}
 	f.notifier.start()
@@ -195,6 +198,7 @@ func (f *FS) Sync(ctx context.Context) error {
 	if err := f.st.Apply(ctx, slot); err != nil && first == nil {
 		first = err
 	}
+	f.learnAll()
 	return first
 }
 
@@ -217,5 +221,6 @@ func (f *FS) cutOldDirt() {
 		if err := f.flushDirTimes(); err != nil {
 			f.log.Error("store directory times", "error", err)
 		}
+		f.learnAll()
 	}
 }

@@ -56,6 +56,7 @@ func (f *FS) Hold(ctx context.Context) (*Held, error) {
 	if err == nil {
 		err = f.st.Apply(ctx, f.st.Last())
 	}
+	f.learnAll()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err == nil && f.closed {

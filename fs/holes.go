@@ -10,7 +10,7 @@ import (
 // countHoles is how many bytes of a content just staged are holes, for st_blocks. Only contents that were edited with
 // gaps are looked at: the others have none. fl.mu is held.
 func (fl *file) countHoles(f *FS, c blob.Content) (int64, error) {
-	if c.Size <= blob.MaxBlob || fl.inMem || !fl.punched && fl.committedHoles == 0 && fl.valid.total() >= fl.size-fl.limit {
+	if c.Size <= blob.MaxBlob || fl.inMem || !fl.punched && fl.committedHoles == 0 && fl.validBytes >= fl.size-fl.limit {
 		return 0, nil
 	}
 	var holes int64

@@ -101,6 +101,9 @@ func (f *FS) ImportWith(ctx context.Context, dir string, who store.Attribution, 
 	if err := f.cutDirty(func(*node) bool { return true }); err != nil {
 		return ImportResult{}, err
 	}
+	if err := f.settleAll(ctx); err != nil {
+		return ImportResult{}, err
+	}
 	f.mu.Lock()
 	moves := f.moves
 	f.mu.Unlock()

@@ -22,6 +22,10 @@ func (h *Handle) ReadAt(c *Call, p []byte, off int64) (int, error) {
 			return 0, nil
 		}
 		p = p[:min(int64(len(p)), content.Size-off)]
+		if content.Size <= blob.MaxBlob && !f.blobs.Cached(content, off, len(p)) {
+			c.yield()
+			f.expect(n)
+		}
 		if err := f.readContent(c, content, p, off); err != nil {
 			return 0, fmt.Errorf("read %q: %w", f.label(n), err)
 		}

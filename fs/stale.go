@@ -38,7 +38,10 @@ func (f *FS) cutStale(c *Call, n *node, fl *file) error {
 		f.blobs.Applied(parts)
 		return fmt.Errorf("make a version of %q, which was replaced while it was open: %w", f.label(n), err)
 	}
-	parts, err := fl.stage(f, c)
+	if err := f.unpatch(c, n, fl); err != nil {
+		return fail(err, nil)
+	}
+	parts, err := fl.stage(f, c, false)
 	if err != nil {
 		return fail(err, nil)
 	}
@@ -74,12 +77,12 @@ func (f *FS) cutStale(c *Call, n *node, fl *file) error {
 	}
 	lfl.committed, lfl.committedHoles, lfl.changed, lfl.written = result, holes, false, false
 	lfl.drop()
-	lfl.base, lfl.limit, lfl.size, lfl.valid = result, result.Size, result.Size, nil
+	lfl.base, lfl.limit, lfl.size, lfl.valid, lfl.validBytes = result, result.Size, result.Size, nil, 0
 	f.leaveFile(now, lfl)
 	n.dirtySince, n.slot, n.v.ID = 0, slot, now.v.ID
 	delete(f.dirty, n)
 	fl.committed, fl.changed, fl.written = wrote, false, false
-	fl.base, fl.limit, fl.valid = wrote, wrote.Size, nil
+	fl.base, fl.limit, fl.valid, fl.validBytes = wrote, wrote.Size, nil, 0
 	if fl.spill != nil {
 		fl.drop()
 	}

@@ -85,6 +85,7 @@ func (s *Store) applyGroup(ctx context.Context, g *group) error {
 
 func (a *applier) apply(ctx context.Context, g *group) error {
 	a.reset() // an earlier group may have failed half way
+	a.versions.settled = g.settled
 	for i := range g.blobs {
 		a.addBlob(&g.blobs[i])
 	}

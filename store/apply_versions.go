@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"syscall"
+
+	"wsfs/blob"
 )
 
 // versionKey is the primary key of file_version.
@@ -32,6 +34,8 @@ type versionBatch struct {
 	at   map[versionKey]int32 // index into rows
 	dirs map[versionKey]int32 // last row of each directory; seq 0 in the key
 	bulk bulk
+	// settled is what to write in the place of provisional contents.
+	settled map[blob.Ref]blob.Ref
 }
 
 // newVersionBatch: an amended version keeps the parent that its row has. The one that its maker knows may have been
@@ -156,7 +160,9 @@ func (b *versionBatch) addRow(r *versionRow) {
 	if v.Atime != v.Mtime {
 		atime = v.Atime
 	}
-	if !v.Content.IsZero() {
+	if ref, ok := b.settled[v.Content]; ok {
+		content = ref[:]
+	} else if !v.Content.IsZero() {
 		content = v.Content[:]
 	}
 	if v.Target != "" {

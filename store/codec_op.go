@@ -20,7 +20,8 @@ const (
 	opUndoes
 	opMore // more of the rows of opFresh
 	opEnded
-	opFlags = iota // how many
+	opPatches        // some contents are provisional
+	opFlags   = iota // how many
 )
 
 // appendOp appends the encoding of op to b. Of the attribution it writes the ids, and the rows in fresh (may be nil).
@@ -49,6 +50,9 @@ func appendOp(b []byte, op *Op, fresh *attributionRows) []byte {
 	}
 	if len(op.Ended) > 0 {
 		flags |= opEnded
+	}
+	if slices.ContainsFunc(op.Contents, isPatch) {
+		flags |= opPatches
 	}
 	b = append(b, opFormat, byte(op.Kind))
 	b = putUint(b, flags)
@@ -118,6 +122,9 @@ func appendOp(b []byte, op *Op, fresh *attributionRows) []byte {
 	if len(op.Ended) > 0 {
 		b = appendEnded(b, op.Ended)
 	}
+	if flags&opPatches != 0 {
+		b = appendPatches(b, op.Contents)
+	}
 	return b
 }
 
@@ -182,6 +189,9 @@ func decodeOp(data []byte, known *knownRows) (*Op, error) {
 	}
 	if flags&opEnded != 0 {
 		op.Ended = list(d, "ended", 4, decodeEnded)
+	}
+	if flags&opPatches != 0 {
+		decodePatches(d, op.Contents)
 	}
 	if d.err == nil && len(d.b) != 0 {
 		d.fail("%d bytes too many", len(d.b))

@@ -39,6 +39,22 @@ func decodeStaged(d *decoder, st *blob.Staged) {
 	})
 }
 
+func isPatch(st blob.Staged) bool { return st.Patch }
+
+// appendPatches says of each content whether it is provisional.
+func appendPatches(b []byte, contents []blob.Staged) []byte {
+	for i := range contents {
+		b = putBool(b, contents[i].Patch)
+	}
+	return b
+}
+
+func decodePatches(d *decoder, contents []blob.Staged) {
+	for i := range contents {
+		contents[i].Patch = d.bool("provisional content")
+	}
+}
+
 func appendPointer(b []byte, p *Pointer) []byte {
 	w := &p.Workspace
 	b = putUint(b, uint64(w.ID))

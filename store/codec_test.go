@@ -70,7 +70,7 @@ func (m opMaker) version() Version {
 }
 
 func (m opMaker) staged() blob.Staged {
-	st := blob.Staged{Content: blob.Content{Ref: m.ref(), Size: m.int()}, Small: m.bytes(5000)}
+	st := blob.Staged{Content: blob.Content{Ref: m.ref(), Size: m.int()}, Small: m.bytes(5000), Patch: m.r.IntN(4) == 0}
 	for range m.r.IntN(3) {
 		st.Packed = append(st.Packed, blob.Location{
 			Ref: m.ref(), Size: m.int(), Encoding: blob.Encoding(m.r.Uint32()), Data: m.bytes(20),

@@ -105,6 +105,8 @@ func (c *fakeContents) Settle(_ context.Context, items []blob.Staged) ([]blob.Lo
 	return locs, nil
 }
 
+func (c *fakeContents) Settled(x blob.Content) (blob.Content, bool) { return x, false }
+
 func (c *fakeContents) Applied(items []blob.Staged) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

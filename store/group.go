@@ -7,6 +7,7 @@ import "wsfs/blob"
 type group struct {
 	ops       []*Op
 	blobs     []blob.Location
+	settled   map[blob.Ref]blob.Ref // what to write in the place of provisional contents
 	journalID int64
 	applied   int64
 	behind    func() bool // whether somebody waits for what comes next; nil: nobody

@@ -151,6 +151,7 @@ func (r *replayer) applyGroup(ctx context.Context, g *group) error {
 	if g.blobs, err = r.cs.Settle(ctx, staged); err != nil {
 		return err
 	}
+	g.settled = settled(r.cs, staged)
 	if err := r.cs.Sync(); err != nil {
 		return err
 	}

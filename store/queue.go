@@ -31,6 +31,7 @@ type backend interface {
 // contents is what the write path needs of package blob.
 type contents interface {
 	Settle(ctx context.Context, items []blob.Staged) ([]blob.Location, error)
+	Settled(c blob.Content) (blob.Content, bool)
 	Applied(items []blob.Staged)
 	Restage(st blob.Staged)
 	Verify(ctx context.Context, loc blob.Location) error

@@ -244,11 +244,29 @@ func (p *pipeline) applyOnce(ctx context.Context, ops []*Op, staged []blob.Stage
 		return err
 	}
 	p.o.at("synced")
-	err = p.be.applyGroup(ctx, &group{ops: ops, blobs: locs, journalID: p.j.head.journal, applied: last, behind: p.behind})
+	g := &group{ops: ops, blobs: locs, settled: settled(p.cs, staged), journalID: p.j.head.journal, applied: last, behind: p.behind}
+	err = p.be.applyGroup(ctx, g)
 	if err == nil {
 		p.o.at("committed")
 	}
 	return err
+}
+
+// settled is what the provisional contents of staged are in truth, after they were settled.
+func settled(cs contents, staged []blob.Staged) map[blob.Ref]blob.Ref {
+	var out map[blob.Ref]blob.Ref
+	for i := range staged {
+		if !staged[i].Patch {
+			continue
+		}
+		if c, ok := cs.Settled(staged[i].Content); ok {
+			if out == nil {
+				out = make(map[blob.Ref]blob.Ref)
+			}
+			out[staged[i].Content.Ref] = c.Ref
+		}
+	}
+	return out
 }
 
 // closingTries is how often a group is tried while the store closes: what is in the way may be the store's own work in

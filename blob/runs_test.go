@@ -1,0 +1,124 @@
+package blob_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"wsfs/blob"
+	"wsfs/blob/blobtest"
+)
+
+// smalls stores n small contents, one after the other, and returns them with their bytes. Some are too small for a pack.
+func smalls(t testing.TB, dir string, x *blobtest.Index, n int) (list []blob.Content, data [][]byte) {
+	t.Helper()
+	s := openStore(t, dir, x, blob.Options{})
+	r := rand.New(rand.NewPCG(5, 6))
+	var staged []blob.Staged
+	for i := range n {
+		b := bytes.Repeat([]byte(fmt.Sprintf("line %d of a file, wsbl\n", i)), 30+r.IntN(300))
+		for j := 0; j < len(b); j += 3 {
+			b[j] = byte(r.Uint32())
+		}
+		st := s.StageSmall(bytes.Clone(b))
+		staged, list, data = append(staged, st), append(list, st.Content), append(data, b)
+	}
+	locs, err := s.Settle(t.Context(), staged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Insert(locs...)
+	s.Applied(staged)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return list, data
+}
+
+func readSmall(t testing.TB, s *blob.Store, c blob.Content, want []byte) {
+	t.Helper()
+	got := make([]byte, c.Size)
+	if n, _ := s.ReadAt(t.Context(), c, got, 0); n != len(got) || !bytes.Equal(got, want) {
+		t.Fatalf("%v: %d bytes of %d, or other ones", c.Ref, n, len(got))
+	}
+}
+
+// Contents that were written one after the other are read with a few look-ups.
+func TestReadRun(t *testing.T) {
+	dir, x := t.TempDir(), &blobtest.Index{}
+	const n = 1000
+	list, data := smalls(t, dir, x, n)
+	s := openStore(t, dir, x, blob.Options{})
+	defer s.Close()
+	before := x.Asked()
+	for i := range list {
+		readSmall(t, s, list[i], data[i])
+	}
+	if asked := x.Asked() - before; asked > n/20 {
+		t.Errorf("%d look-ups for %d blobs that lie side by side", asked, n)
+	}
+	s = openStore(t, dir, x, blob.Options{})
+	defer s.Close()
+	before = x.Asked()
+	for i := range list {
+		if i%50 == 0 {
+			var refs []blob.Ref
+			for _, c := range list[i : i+50] {
+				refs = append(refs, c.Ref)
+			}
+			s.Expect(t.Context(), refs)
+		}
+		readSmall(t, s, list[i], data[i])
+	}
+	if asked := x.Asked() - before; asked > n/50 {
+		t.Errorf("%d look-ups, one for each 50 of %d were to do", asked, n)
+	}
+}
+
+// A damaged record in a run is what it is elsewhere: an error of that blob alone.
+func TestReadRunDamaged(t *testing.T) {
+	dir, x := t.TempDir(), &blobtest.Index{}
+	list, data := smalls(t, dir, x, 200)
+	var bad blob.Location
+	for _, l := range x.All() {
+		if l.Ref == list[100].Ref {
+			bad = l
+		}
+	}
+	name := filepath.Join(dir, "packs", "00000001.pack")
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[bad.Offset+bad.Length/2] ^= 1
+	b[bad.Offset-1] ^= 1
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := openStore(t, dir, x, blob.Options{})
+	defer s.Close()
+	for i := range list {
+		if i != 100 {
+			readSmall(t, s, list[i], data[i])
+		} else if _, err := s.ReadAt(t.Context(), list[i], make([]byte, 10), 0); !errors.Is(err, blob.ErrCorrupt) {
+			t.Errorf("a damaged blob: %v", err)
+		}
+	}
+}
+
+// BenchmarkReadRun reads 1,000 small contents from packs, in the order in which they were written.
+func BenchmarkReadRun(b *testing.B) {
+	dir, x := b.TempDir(), &blobtest.Index{}
+	list, data := smalls(b, dir, x, 1000)
+	for b.Loop() {
+		s := openStore(b, dir, x, blob.Options{})
+		for i := range list {
+			readSmall(b, s, list[i], data[i])
+		}
+		s.Close()
+	}
+}
