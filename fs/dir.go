@@ -21,6 +21,8 @@ type dir struct {
 	fresh  int      // entries of files that are in no op yet
 	ghosts map[string]store.VersionID
 	cold   coldFiles
+	unused bool   // loaded, and nobody has asked for it yet
+	walked uint64 // cookie of the directory in it that somebody asked for last; 0: none
 }
 
 // dentry is one name.

@@ -30,3 +30,22 @@ func (f *FS) Unsettled() int {
 	defer f.mu.Unlock()
 	return len(f.unsettled)
 }
+
+// ReadingAhead reports whether directories are being read ahead.
+func (f *FS) ReadingAhead() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dirsAhead.running > 0
+}
+
+// Listed is how many directories are loaded.
+func (f *FS) Listed() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, nd := range f.nodes {
+		if nd.dir != nil {
+			n++
+		}
+	}
+	return n
+}

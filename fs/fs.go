@@ -91,6 +91,7 @@ type FS struct {
 	run       commandRun            // guarded by mu; the uninterrupted run of changes by one command
 	pinned    store.Seq             // guarded by mu; history up to here is named by a fork, tag or pin
 	closed    bool                  // guarded by mu
+	dirsAhead dirsAhead             // guarded by mu
 	// unsettled are the nodes with a provisional content (patch.go).
 	unsettled map[*node]blob.Staged // guarded by mu
 }

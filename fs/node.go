@@ -120,6 +120,9 @@ func (f *FS) directory(c *Call, id store.Ino) (*node, error) {
 			return nil, inoErr("open directory", n, syscall.ENOTDIR)
 		}
 		if n.dir != nil {
+			if n.dir.unused {
+				f.used(n)
+			}
 			return n, nil
 		}
 		if n.loading != nil {
@@ -158,6 +161,7 @@ func (f *FS) load(c *Call, n *node) error {
 		return fmt.Errorf("load directory %d: %w", ino, err)
 	}
 	f.loaded(n, got)
+	n.dir.unused = true
 	return nil
 }
 
