@@ -148,14 +148,6 @@ func (r *runs) put(key runKey, buf []byte) {
 	}
 }
 
-// clear forgets everything.
-func (r *runs) clear() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.list, r.recent = nil, nil
-	clear(r.where)
-}
-
 // fromRun returns a small blob that lies in a run, decoded, verified and in the cache; nil if there is none.
 func (s *Store) fromRun(ref Ref) []byte {
 	loc, begin, ok := s.runs.get(ref)

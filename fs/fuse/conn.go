@@ -36,8 +36,9 @@ type conn struct {
 	maxIO   int            // largest READ and WRITE
 	buffer  sync.Pool      // of *[]byte: requests and replies that do not fit a worker's own
 	waiter  *waiter        // the leader's alone
-	rings   *rings         // nil: everything comes over /dev/fuse
-	onInit  func()         // called once, after the reply to INIT
+	watch   *lookout
+	rings   *rings // nil: everything comes over /dev/fuse
+	onInit  func() // called once, after the reply to INIT
 
 	wg      sync.WaitGroup // of workers
 	workers [maxWorkers + 1]atomic.Pointer[worker]
@@ -68,7 +69,8 @@ func newConn(fd int, raw gofuse.RawFileSystem, o *Options) (*conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fuse: make an eventfd: %w", err)
 	}
-	c := &conn{fd: fd, stopFd: stopFd, raw: raw, log: o.Log, want: capabilities, granted: o.granted, maxIO: o.MaxWrite, next: 1}
+	c := &conn{fd: fd, stopFd: stopFd, raw: raw, log: o.Log, want: capabilities, granted: o.granted, maxIO: o.MaxWrite, next: 1,
+		watch: newLookout()}
 	size := o.MaxWrite + os.Getpagesize() // the kernel wants room for the largest WRITE with its header at every read
 	c.buffer.New = func() any { b := make([]byte, size); return &b }
 	c.waiter = newWaiter(fd, stopFd, o.Poll)
@@ -79,7 +81,11 @@ func (c *conn) serve() error {
 	c.mu.Lock()
 	c.spawn(nil)
 	c.mu.Unlock()
+	watched := make(chan struct{})
+	go func() { defer close(watched); c.lookOn() }()
 	c.wg.Wait()
+	close(c.watch.quit)
+	<-watched
 	if c.rings != nil {
 		c.rings.wait()
 	}
@@ -198,6 +204,11 @@ func (c *conn) pass(w *worker) {
 	c.yields.Add(1)
 	big := w.takeBuffer()
 	c.mu.Lock()
+	c.handOver(w, big)
+}
+
+// handOver makes somebody else read, into big, because w waits with the request it has. It unlocks c.mu.
+func (c *conn) handOver(w *worker, big *[]byte) {
 	w.unique = w.q.h.Unique
 	if c.stopped { // nobody reads any more, and nobody else will cancel it
 		w.interrupt()
@@ -281,7 +292,7 @@ func (c *conn) notify(msg []byte) error {
 func (c *conn) stats(s *Stats) {
 	s.Ops = c.ops.snapshot()
 	s.PollHits, s.PollMisses, s.Blocked = c.waiter.hits.Load(), c.waiter.misses.Load(), c.waiter.blocked.Load()
-	s.Yields, s.Workers = c.yields.Load(), uint64(c.n.Load())
+	s.Yields, s.Taken, s.Workers = c.yields.Load(), c.watch.taken.Load(), uint64(c.n.Load())
 	s.Panics, s.Refused = c.panics.Load(), c.refused.Load()
 	s.Transport = TransportOwn
 	if u := c.rings; u != nil {

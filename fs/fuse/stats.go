@@ -26,8 +26,9 @@ type Stats struct {
 	// PollHits are requests that the reader found while polling, PollMisses polls that ended in blocking, Blocked the
 	// times it blocked.
 	PollHits, PollMisses, Blocked uint64
-	// Yields are roles handed on by a handler that was going to wait, Workers the goroutines that exist now.
-	Yields, Workers uint64
+	// Yields are roles handed on by a handler that was going to wait, Taken those that were taken from one that did not
+	// know that it would, Workers the goroutines that exist now.
+	Yields, Taken, Workers uint64
 	// Panics of handlers, each logged with its stack; Refused are requests answered with an error by the transport.
 	Panics, Refused uint64
 	// Notified are notifications written, NotifyErrors those the kernel refused other than for not knowing the inode.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -36,6 +37,7 @@ type worker struct {
 	small     []byte
 	smallOut  []byte
 	uncounted bool // waits for a lock; guarded by conn.mu
+	role      atomic.Uint32
 
 	// Guarded by conn.mu. A request can be interrupted only by somebody else who reads, so not before it yielded.
 	unique    uint64 // of the request that yielded, 0 if none
@@ -117,7 +119,12 @@ func (w *worker) answer(in []byte) []byte {
 	h := (*gofuse.InHeader)(unsafe.Pointer(&in[0]))
 	h.Padding = w.id // the kernel leaves a hole there; see conn.yield
 	w.q.begin(in, w.reserve(h, in), w.cancel)
+	if w.lead && h.Opcode != opInit { // before that one is answered there is nothing to read
+		w.role.Store(roleHandler)
+		w.c.watch.began()
+	}
 	st := w.handle()
+	w.lost()
 	if !w.lead {
 		w.c.settled(w)
 	}
@@ -163,9 +170,17 @@ func (w *worker) yield() {
 	if !w.lead {
 		return
 	}
+	if w.lost() {
+		return
+	}
+	w.follow()
+	w.c.pass(w)
+}
+
+// follow ends what comes with the role.
+func (w *worker) follow() {
 	w.lead, w.locked = false, false
 	runtime.UnlockOSThread() // a locked goroutine that waits costs two thread switches
-	w.c.pass(w)
 }
 
 // reserve returns a buffer that the reply of this request fits.

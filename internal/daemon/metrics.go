@@ -84,6 +84,7 @@ func (d *Daemon) mountMetrics(m *metrics) {
 	each("wsfs_fuse_poll_misses_total", "counter", "Polls that found nothing.", func(s *fuse.Stats) float64 { return float64(s.PollMisses) })
 	each("wsfs_fuse_blocked_total", "counter", "Times the reader blocked.", func(s *fuse.Stats) float64 { return float64(s.Blocked) })
 	each("wsfs_fuse_yields_total", "counter", "Times a handler handed the reader's role on.", func(s *fuse.Stats) float64 { return float64(s.Yields) })
+	each("wsfs_fuse_taken_total", "counter", "Times the reader's role was taken from a handler that was kept waiting.", func(s *fuse.Stats) float64 { return float64(s.Taken) })
 	each("wsfs_fuse_workers", "gauge", "Goroutines that serve requests.", func(s *fuse.Stats) float64 { return float64(s.Workers) })
 	each("wsfs_fuse_notifications_total", "counter", "Invalidations sent to the kernel.", func(s *fuse.Stats) float64 { return float64(s.Notified) })
 	each("wsfs_fuse_notification_errors_total", "counter", "Invalidations the kernel refused.", func(s *fuse.Stats) float64 { return float64(s.NotifyErrors) })
