@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -13,8 +14,8 @@ import (
 type ChangeQuery struct {
 	View    *View     // the read path: changes of the view's timeline and of its ancestors up to their cuts
 	Ino     Ino       // changes that touched this inode; Parent and Name are then not looked at
-	Parent  Ino       // changes that touched a name in this directory,
-	Name    string    // and only this name, if not empty
+	Parent  Ino       // changes that touched a name in this directory;
+	Name    string    // if not empty, only those that gave this name to something or took it away: not writes, which Ino finds
 	Session SessionID // changes by this session
 	Command CommandID // changes by this command
 	After   Seq       // only seqs greater than this
@@ -114,20 +115,17 @@ func changesSQL(q *ChangeQuery, t TimelineID, upTo Seq, limit int) (string, []an
 		args = append(args, val, int64(t), int64(upTo), int64(q.After))
 		return "SELECT " + cols + " FROM " + table + " x WHERE x." + cond + " AND x.timeline_id = ? AND x.seq <= ? AND x.seq > ?"
 	}
-	// named narrows items down to one name.
-	named := func(col, cond string) string {
-		sub := seqs("x.seq, x.n", "change_item", cond, int64(q.Parent))
-		args = append(args, int64(t), []byte(q.Name))
-		return "SELECT i.seq FROM (" + sub + ") j CROSS JOIN change_item i WHERE i.timeline_id = ? AND i.seq = j.seq AND i.n = j.n AND i." +
-			col + " = ?"
-	}
 	const here, from = "parent_ino = ?", "from_parent_ino <> 0 AND x.from_parent_ino = ?" // from: as the index has it
 	var sub, where string
 	switch {
 	case q.Ino != 0:
 		sub = seqs("x.seq", "change_item", "ino = ?", int64(q.Ino)) + " GROUP BY x.seq"
 	case q.Name != "":
-		sub = named("name", here) + " UNION " + named("from_name", from)
+		most := int64(limit)
+		if q.Session != 0 || q.Command != 0 {
+			most = math.MaxInt64 // what is not theirs is dropped later
+		}
+		sub, args = bindingsSQL(q, t, upTo, most)
 	case q.Parent != 0:
 		sub = seqs("x.seq", "change_item", here, int64(q.Parent)) + " UNION " +
 			seqs("x.seq", "change_item", from, int64(q.Parent))
@@ -157,6 +155,21 @@ func changesSQL(q *ChangeQuery, t TimelineID, upTo Seq, limit int) (string, []an
 	}
 	return "SELECT " + changeCols + " FROM (" + sub + ") k CROSS JOIN change c WHERE c.timeline_id = ? AND c.seq = k.seq" + where +
 		" ORDER BY c.seq DESC LIMIT ?", append(args, int64(limit))
+}
+
+// bindingsSQL selects where a name was given or taken away: where its row of now begins, and where the superseded ones begin
+// and end. Those do not overlap, so that the newest begin and end last, and a page costs what is on it, however much happened
+// in the directory or to the name. One more is read of the ends: that of the newest may lie above upTo.
+func bindingsSQL(q *ChangeQuery, t TimelineID, upTo Seq, most int64) (string, []any) {
+	key := []any{int64(t), int64(q.Parent), []byte(q.Name), int64(upTo)}
+	past := "(SELECT h.seq, h.end_seq FROM file_node_history h WHERE h.timeline_id = ? AND h.parent_ino = ? AND h.name = ? AND h.seq <= ?" +
+		" ORDER BY h.seq DESC LIMIT ?) k"
+	args := append(key[:4:4], int64(q.After))
+	args = append(append(args, key...), most, int64(q.After))
+	args = append(append(args, key...), most+min(1, math.MaxInt64-most), int64(upTo), int64(q.After))
+	return "SELECT f.seq FROM file_node f WHERE f.timeline_id = ? AND f.parent_ino = ? AND f.name = ? AND f.seq <= ? AND f.seq > ?" +
+		" UNION SELECT k.seq FROM " + past + " WHERE k.seq > ?" +
+		" UNION SELECT k.end_seq FROM " + past + " WHERE k.end_seq <= ? AND k.end_seq > ?", args
 }
 
 func (s *Store) changePage(ctx context.Context, w *who, q *ChangeQuery, t TimelineID, upTo Seq, limit int) ([]*ChangeRow, error) {

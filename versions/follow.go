@@ -68,14 +68,14 @@ func (t *target) lastHolder(ctx context.Context, st *store.Store, v *store.View)
 	return err
 }
 
-// follow tells the history of one file backwards: its inode, what it replaced, and whatever else had its name.
+// follow tells the history of one file backwards: its inode, what it replaced, and whatever else had its name, while it had it.
 func (l *logger) follow(ctx context.Context, t *target) error {
-	m := &merger{st: l.st, q: store.ChangeQuery{View: l.q.View, After: l.q.After, Limit: 64}}
+	m := &merger{st: l.st, q: store.ChangeQuery{View: l.q.View, After: l.q.After, Limit: 64}, inos: map[store.Ino]bool{}}
 	m.track(cursor{parent: t.parent, name: t.name, upTo: store.MaxSeq})
 	m.track(cursor{ino: t.ino, upTo: store.MaxSeq})
 	for {
 		row, err := m.next(ctx)
-		if row == nil || err != nil {
+		if row == nil || err != nil || row.Seq <= l.q.After {
 			return err
 		}
 		l.places.forget()
@@ -127,24 +127,28 @@ type cursor struct {
 type merger struct {
 	st      *store.Store
 	q       store.ChangeQuery
-	cursors []*cursor
+	cursors []*cursor // that have something left
+	inos    map[store.Ino]bool
 	last    store.Seq // of the change returned last
 }
 
-func (m *merger) has(ino store.Ino) bool {
-	return slices.ContainsFunc(m.cursors, func(c *cursor) bool { return c.ino == ino })
-}
+func (m *merger) has(ino store.Ino) bool { return m.inos[ino] }
 
 func (m *merger) track(c cursor) {
 	if c.ino == 0 && c.name == "" || c.ino != 0 && m.has(c.ino) {
 		return
 	}
+	if c.ino != 0 {
+		m.inos[c.ino] = true
+	}
 	m.cursors = append(m.cursors, &c)
 }
 
+// next is the newest change that was not returned, nil at the end. It may be one that q.After excludes.
 func (m *merger) next(ctx context.Context) (*store.ChangeRow, error) {
 	var best *store.ChangeRow
-	for _, c := range m.cursors {
+	for i := 0; i < len(m.cursors); i++ { // holder adds some
+		c := m.cursors[i]
 		for {
 			for len(c.rows) > 0 && m.last != 0 && c.rows[0].Seq >= m.last {
 				c.rows = c.rows[1:]
@@ -156,18 +160,43 @@ func (m *merger) next(ctx context.Context) (*store.ChangeRow, error) {
 				return nil, err
 			}
 		}
-		if len(c.rows) > 0 && (best == nil || c.rows[0].Seq > best.Seq) {
+		if len(c.rows) == 0 {
+			continue
+		}
+		if c.ino == 0 {
+			m.holder(c)
+		}
+		if best == nil || c.rows[0].Seq > best.Seq {
 			best = c.rows[0]
 		}
 	}
+	m.cursors = slices.DeleteFunc(m.cursors, func(c *cursor) bool { return len(c.rows) == 0 })
 	if best != nil {
 		m.last = best.Seq
 	}
 	return best, nil
 }
 
+// holder follows what a name was given to from there on: what was done to it since, under this name, is found by its inode
+// only, and that it lost the name need not be told by an item (restore, import).
+func (m *merger) holder(c *cursor) {
+	upTo := store.MaxSeq
+	if m.last != 0 {
+		upTo = m.last - 1
+	}
+	for i := range c.rows[0].Items {
+		it := &c.rows[0].Items[i]
+		if it.Parent == c.parent && it.Name == c.name && it.Op != store.OpUnlink && it.Op != store.OpRmdir {
+			m.track(cursor{ino: it.Ino, upTo: upTo})
+		}
+	}
+}
+
 func (m *merger) fill(ctx context.Context, c *cursor) error {
 	q := m.q
+	if c.name != "" {
+		q.After = 0 // what had the name then may have got it before
+	}
 	q.Ino, q.Parent, q.Name, q.UpTo = c.ino, c.parent, c.name, c.upTo
 	if m.last != 0 && m.last-1 < q.UpTo {
 		q.UpTo = m.last - 1

@@ -35,25 +35,46 @@ func (w *world) compareChanges() {
 		}
 		for _, op := range ops[:min(len(ops), 60)] {
 			for _, it := range op.Items {
-				w.compareItems(t.ws.Name, v, ops, it)
+				w.compareItems(t.ws.Name, v, ops, op, it)
 			}
 		}
 		w.compareTimes(v, ops)
 	}
 }
 
-// compareItems asks for the changes of one inode and of one name.
-func (w *world) compareItems(what string, v *store.View, ops []*store.Op, it store.Item) {
+// compareItems asks for the changes of one inode and of one name, which op has. Those of a name are where it was given or
+// taken away, so that they cost what they are; an item also names a file that was only written, and such a change is the
+// inode's.
+func (w *world) compareItems(what string, v *store.View, ops []*store.Op, op *store.Op, it store.Item) {
 	w.t.Helper()
 	has := func(fn func(it store.Item) bool) func(op *store.Op) bool {
 		return func(op *store.Op) bool { return slices.ContainsFunc(op.Items, fn) }
 	}
 	w.compareLog(fmt.Sprintf("%s inode %d", what, it.Ino), store.ChangeQuery{View: v, Ino: it.Ino}, ops,
 		has(func(x store.Item) bool { return x.Ino == it.Ino }))
-	named := func(x store.Item) bool {
-		return x.Parent == it.Parent && x.Name == it.Name || x.FromParent == it.Parent && x.FromName == it.Name
+	bound := func(op *store.Op) bool {
+		return slices.ContainsFunc(op.Names, func(n store.Name) bool { return n.Parent == it.Parent && n.Name == it.Name })
 	}
-	w.compareLog(fmt.Sprintf("%s name %q", what, it.Name), store.ChangeQuery{View: v, Parent: it.Parent, Name: it.Name}, ops, has(named))
+	named := has(func(x store.Item) bool {
+		here := x.Parent == it.Parent && x.Name == it.Name || x.FromParent == it.Parent && x.FromName == it.Name
+		return here && x.Op != store.OpWrite && x.Op != store.OpSetattr
+	})
+	for _, o := range ops {
+		if bound(o) != named(o) {
+			w.t.Fatalf("%s: change %d of timeline %d binds %q otherwise than its items say", what, o.Seq, o.Timeline, it.Name)
+		}
+	}
+	q := store.ChangeQuery{View: v, Parent: it.Parent, Name: it.Name}
+	what = fmt.Sprintf("%s name %q", what, it.Name)
+	w.compareLog(what, q, ops, bound)
+	q.UpTo, q.Limit = op.Seq-1, 1
+	w.compareLog(what+" before", q, ops, func(o *store.Op) bool { return bound(o) && o.Seq < op.Seq })
+	q.After, q.UpTo, q.Limit = q.UpTo, 0, 2
+	w.compareLog(what+" after", q, ops, func(o *store.Op) bool { return bound(o) && o.Seq >= op.Seq })
+	if s := op.Who.Session; s != nil {
+		q.After, q.Session = 0, s.ID
+		w.compareLog(what+" session", q, ops, func(o *store.Op) bool { return bound(o) && o.Who.Session != nil && o.Who.Session.ID == s.ID })
+	}
 	w.compareLog(fmt.Sprintf("%s directory %d", what, it.Parent), store.ChangeQuery{View: v, Parent: it.Parent, Limit: 5}, ops,
 		has(func(x store.Item) bool { return x.Parent == it.Parent || x.FromParent == it.Parent }))
 }
