@@ -181,6 +181,7 @@ func (j *journal) flush(position int64) error {
 	for i := range todo {
 		b := &todo[i]
 		if len(b.data) > 0 {
+			b.seg.begin()
 			// Behind the last record there may be what the segment held before: say that this is the end.
 			b.data = append(b.data, make([]byte, min(recHeader, b.seg.size-b.off-int64(len(b.data))))...)
 			if _, err := b.seg.f.WriteAt(b.data, b.off); err != nil {

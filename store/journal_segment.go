@@ -25,8 +25,9 @@ type segment struct {
 	// linked: the directory entry is on disk.
 	linked atomic.Bool
 
-	filling sync.Mutex
-	claimed bool // no more zeros may be written to it; filling
+	claimed atomic.Bool // no more zeros may be written to it
+	filling sync.Mutex  // held while some are
+	begun   bool        // records were written, so no zeros will come; journal.writing
 }
 
 const segSuffix = ".wj"
@@ -60,11 +61,16 @@ func (seg *segment) markSpare() error {
 	return err
 }
 
-// claim ends fill, at the latest after its next step.
-func (seg *segment) claim() {
-	seg.filling.Lock()
-	seg.claimed = true
-	seg.filling.Unlock()
+// claim ends fill after the step that it is in. It does not wait: begin does, before records are written.
+func (seg *segment) claim() { seg.claimed.Store(true) }
+
+// begin returns when fill has ended in a segment that was claimed. journal.writing is held.
+func (seg *segment) begin() {
+	if !seg.begun {
+		seg.filling.Lock()
+		seg.begun = true
+		seg.filling.Unlock()
+	}
 }
 
 // fill writes zeros over a spare segment until somebody claims it. Space that was only reserved makes every fdatasync
@@ -75,7 +81,7 @@ func (seg *segment) fill() {
 	step := func(off int64) bool {
 		seg.filling.Lock()
 		defer seg.filling.Unlock()
-		if seg.claimed {
+		if seg.claimed.Load() {
 			return false
 		}
 		_, err := seg.f.WriteAt(zeros[:min(int64(len(zeros)), seg.size-off)], off)

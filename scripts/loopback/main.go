@@ -3,6 +3,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 
@@ -11,20 +12,26 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: loopback DIR MOUNTPOINT")
+	through := flag.Bool("passthrough", true, "let the kernel read and write open files without asking, where it allows that")
+	flag.Parse()
+	if flag.NArg() != 2 {
+		fmt.Fprintln(os.Stderr, "usage: loopback [-passthrough=false] DIR MOUNTPOINT")
 		os.Exit(2)
 	}
-	root, err := fusefs.NewLoopbackRoot(os.Args[1])
+	var without uint64
+	if !*through {
+		without = gofuse.CAP_PASSTHROUGH
+	}
+	root, err := fusefs.NewLoopbackRoot(flag.Arg(0))
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "loopback: open %s: %v\n", os.Args[1], err)
+		fmt.Fprintf(os.Stderr, "loopback: open %s: %v\n", flag.Arg(0), err)
 		os.Exit(1)
 	}
-	server, err := fusefs.Mount(os.Args[2], root, &fusefs.Options{
-		MountOptions: gofuse.MountOptions{FsName: "loopback", Name: "loopback", DirectMount: os.Geteuid() == 0},
+	server, err := fusefs.Mount(flag.Arg(1), root, &fusefs.Options{
+		MountOptions: gofuse.MountOptions{FsName: "loopback", Name: "loopback", DirectMount: os.Geteuid() == 0, DisabledCapabilities: without},
 	})
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "loopback: mount on %s: %v\n", os.Args[2], err)
+		fmt.Fprintf(os.Stderr, "loopback: mount on %s: %v\n", flag.Arg(1), err)
 		os.Exit(1)
 	}
 	server.Wait()
