@@ -43,7 +43,13 @@ type Move struct {
 
 // Hold makes all writers wait, makes versions of everything dirty, and returns when the database has them. The caller
 // must not take long, and must release the workspace in any case.
-func (f *FS) Hold(ctx context.Context) (*Held, error) {
+func (f *FS) Hold(ctx context.Context) (*Held, error) { return f.hold(ctx, true) }
+
+// HoldQueued is Hold, but the database may still be behind: what the writers did last is queued. At says whether that is what
+// the caller knows of; only Move may be used.
+func (f *FS) HoldQueued(ctx context.Context) (*Held, error) { return f.hold(ctx, false) }
+
+func (f *FS) hold(ctx context.Context, applied bool) (*Held, error) {
 	if f.opts.ReadOnly {
 		return nil, fmt.Errorf("hold workspace %q: %w", f.ws.Name, syscall.EROFS)
 	}
@@ -53,7 +59,7 @@ func (f *FS) Hold(ctx context.Context) (*Held, error) {
 	if err == nil {
 		err = f.flushDirTimes()
 	}
-	if err == nil {
+	if err == nil && applied {
 		err = f.st.Apply(ctx, f.st.Last())
 	}
 	f.learnAll()

@@ -19,7 +19,7 @@ func (h *Held) Move(ctx context.Context, m Move) error {
 	if m.Seq == store.MaxSeq {
 		return fail(syscall.EINVAL)
 	}
-	mv := &mover{f: f, teller: newTeller(f), states: map[store.Ino]*state{}, leads: map[store.DirName]*lead{}}
+	mv := &mover{f: f, teller: newTeller(f), states: map[store.Ino]*state{}, was: map[store.DirName]store.Name{}, leads: map[store.DirName]*lead{}}
 	var err error
 	if mv.to, err = f.st.ViewAt(ctx, m.Timeline, m.Seq); err != nil {
 		return fail(err)
@@ -80,8 +80,9 @@ type mover struct {
 	from, to *store.View
 	inos     map[store.Ino]bool
 	names    map[store.DirName]bool
-	states   map[store.Ino]*state    // of touched inodes that memory has
-	leads    map[store.DirName]*lead // of touched names in directories that memory or a kernel has
+	states   map[store.Ino]*state         // of touched inodes that memory has
+	was      map[store.DirName]store.Name // what names lead to before
+	leads    map[store.DirName]*lead      // of touched names in directories that memory or a kernel has
 }
 
 // state is what an inode is at the point that is moved to.
@@ -133,6 +134,13 @@ func (mv *mover) missing() (inos []store.Ino, names []store.DirName) {
 	}
 	for key := range mv.names {
 		if p := mv.f.nodeOf(key.Parent); p != nil && !p.gone && (p.dir != nil || p.referenced()) && mv.leads[key] == nil {
+			if _, ok := mv.was[key]; !ok && p.dir != nil {
+				was := store.Name{Parent: key.Parent, Name: key.Name}
+				if e := p.dir.get(key.Name); e != nil {
+					was.Ino, was.Type = e.ino, e.typ
+				}
+				mv.was[key] = was // memory knows what it leads to, and the database might not know it yet
+			}
 			names = append(names, key)
 		}
 	}
@@ -151,16 +159,25 @@ func (mv *mover) fetch(ctx context.Context, inos []store.Ino, names []store.DirN
 	for i, ino := range inos {
 		mv.states[ino] = &state{versions[i], named[ino]}
 	}
-	was, err := mv.from.Lookups(ctx, names)
+	var ask []store.DirName
+	for _, key := range names {
+		if _, ok := mv.was[key]; !ok {
+			ask = append(ask, key)
+		}
+	}
+	was, err := mv.from.Lookups(ctx, ask)
 	if err != nil {
 		return err
+	}
+	for i, key := range ask {
+		mv.was[key] = was[i]
 	}
 	is, err := mv.to.Lookups(ctx, names)
 	if err != nil {
 		return err
 	}
 	for i, key := range names {
-		mv.leads[key] = &lead{was[i], is[i]}
+		mv.leads[key] = &lead{mv.was[key], is[i]}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"syscall"
 )
 
 const (
@@ -38,6 +39,9 @@ const (
 // Replaced and Merge. The arguments but the version are good until fn returns.
 func (s *Store) StepItems(ctx context.Context, sp Span, versions bool, fn func(*Step, *Item, *Version) error) error {
 	if w := s.warmOf(ctx, sp); w != nil {
+		if w.queued && versions {
+			return fmt.Errorf("read versions of timeline %d that are still queued: %w", sp.Timeline, syscall.EINVAL)
+		}
 		low, high := max(w.after, sp.After), min(w.upTo, sp.UpTo)
 		err := s.stepItems(ctx, Span{Timeline: sp.Timeline, After: sp.After, UpTo: low}, versions, fn)
 		if err == nil {

@@ -14,6 +14,7 @@ type warmSteps struct {
 	after, upTo Seq // what rows are complete for
 	amends      int64
 	rows        []stepRow
+	queued      bool          // the last of them may be in no table yet, and none has its version
 	done        chan struct{} // closed when the fields above stay as they are
 }
 
@@ -73,7 +74,7 @@ func (s *Store) warmOf(ctx context.Context, sp Span) *warmSteps {
 		return nil
 	}
 	<-w.done
-	if s.amends.Load() != w.amends || min(w.upTo, sp.UpTo) <= max(w.after, sp.After) {
+	if !w.queued && s.amends.Load() != w.amends || min(w.upTo, sp.UpTo) <= max(w.after, sp.After) {
 		return nil
 	}
 	return w

@@ -40,7 +40,9 @@ func newLab(t testing.TB, o store.Options) *lab {
 	}
 	l := &lab{t: t, dir: dir, sessions: map[string]*store.Session{}, clock: time.Date(2026, 11, 29, 10, 0, 0, 0, time.UTC)}
 	now := func() time.Time { l.clock = l.clock.Add(time.Second); return l.clock }
-	o.Now, o.GroupDelay = now, time.Millisecond
+	if o.Now = now; o.GroupDelay == 0 {
+		o.GroupDelay = time.Millisecond
+	}
 	var err error
 	if l.st, err = store.Open(ctx, dir, sqlite.Driver(), o); err != nil {
 		t.Fatal(err)

@@ -41,13 +41,13 @@ func (d *Daemon) rollbackSaying(ctx context.Context, req RollbackRequest, say fu
 		return RollbackReply{}, Fail(ExitUsage, "rollback workspace %q to %s: that is another workspace; `wsfs fork %s NEW` makes one that starts there: %w",
 			req.Workspace, rev, rev, syscall.EXDEV)
 	}
-	ctx, cool := d.warm(ctx, f)
-	defer cool()
 	now := d.o.Now() // ages count from when it was asked
 	u := &undoing{
 		d: d, what: "rollback to " + rev.String(), s: s, f: f, who: d.caller(ctx, s), kind: store.OpRestore, why: versions.WhyRollback,
-		dry: req.DryRun, say: say, list: req.List, ask: !req.Yes && !req.DryRun,
+		dry: req.DryRun, say: say, list: req.List, ask: !req.Yes && !req.DryRun, warm: true,
 	}
+	whole := len(req.Paths) == 0 && !req.List && !req.DryRun
+	u.queued = whole && (rev.Point.Kind == versions.AtTag || rev.Point.Kind == versions.BeforeCommand)
 	sel := versions.UndoSelect{Paths: texts(req.Paths), ExactTimes: req.ExactTimes, List: req.List}
 	u.plan = func(ctx context.Context, at versions.Place) (*versions.UndoPlan, error) {
 		r, err := versions.Resolve(ctx, d.st, rev, now)

@@ -100,6 +100,8 @@ type undoing struct {
 	say  func(UndoReply) // is told the plan before anything happens
 	list bool
 	at   *UndoPlace
+	// queued: try it with the database behind (undoqueued.go). warm: if it is not, read what the last command did beside the applier.
+	queued, warm bool
 }
 
 func (d *Daemon) undoSaying(ctx context.Context, req UndoRequest, say func(UndoReply)) (UndoReply, error) {

@@ -18,6 +18,17 @@ func (u *undoing) run(ctx context.Context) (UndoReply, error) {
 	lock := u.d.undos.of(u.s.id)
 	lock.Lock()
 	defer lock.Unlock()
+	if u.queued {
+		if out, done, err := u.runQueued(ctx); done || err != nil {
+			u.done(&out, start, err)
+			return out, err
+		}
+	}
+	if u.warm {
+		warm, cool := u.d.warm(ctx, u.f)
+		defer cool()
+		ctx = warm
+	}
 	at, err := u.stands(ctx)
 	if err != nil {
 		return UndoReply{}, err
@@ -40,9 +51,15 @@ func (u *undoing) run(ctx context.Context) (UndoReply, error) {
 	if err != nil {
 		return UndoReply{}, undoError(err)
 	}
-	u.d.log.Info(u.what, "workspace", u.s.name, "seq", out.Seq, "moved", out.Moved, "created", out.Created, "changed", out.Changed,
-		"removed", out.Removed, "renamed", out.Renamed, "time", time.Since(start))
+	u.done(&out, start, nil)
 	return out, nil // who reads the database next asks for it to be applied first
+}
+
+func (u *undoing) done(out *UndoReply, start time.Time, err error) {
+	if err == nil {
+		u.d.log.Info(u.what, "workspace", u.s.name, "seq", out.Seq, "moved", out.Moved, "created", out.Created, "changed", out.Changed,
+			"removed", out.Removed, "renamed", out.Renamed, "time", time.Since(start))
+	}
 }
 
 // stands is where the workspace stands, with everything in the database.
