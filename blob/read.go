@@ -157,11 +157,12 @@ func (r *leafReader) collect(ctx context.Context, s *Store, ref Ref, level int, 
 
 // leaf copies part of a leaf from memory or notes it for fetch.
 func (r *leafReader) leaf(s *Store, ref Ref, size int64, p []byte, off int64) error {
-	data := r.keep.get(ref)
-	if data == nil {
-		data = s.inMemory(ref)
+	if n := r.keep.read(ref, p, off); n == size {
+		return nil
+	} else if n != 0 {
+		return s.wrongSize(ref, int(n), size)
 	}
-	if data != nil {
+	if data := s.inMemory(ref); data != nil {
 		if int64(len(data)) != size {
 			return s.wrongSize(ref, len(data), size)
 		}

@@ -38,6 +38,13 @@ func (s *Store) ChangesAt(ctx context.Context, at []Segment) ([]*ChangeRow, erro
 		}
 		err = w.preload(ctx, commands)
 	}
+	if err == nil {
+		processes := make([]ProcessID, len(ids))
+		for i := range ids {
+			processes[i] = ProcessID(ids[i][2])
+		}
+		err = w.preloadProcesses(ctx, processes)
+	}
 	for i := 0; i < len(out) && err == nil; i++ {
 		if out[i] != nil {
 			err = w.fill(ctx, out[i], ids[i])

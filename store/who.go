@@ -23,6 +23,13 @@ type who struct {
 	sessions  map[SessionID]*Session
 	commands  map[CommandID]*CommandRow
 	processes map[ProcessID]*Process
+	loaded    map[ProcessID]loadedProcess // by preloadProcesses
+}
+
+// loadedProcess is a process whose Parent is not set yet.
+type loadedProcess struct {
+	p      *Process
+	parent ProcessID
 }
 
 func newWho(q querier) *who {
@@ -118,19 +125,68 @@ func (w *who) processAt(ctx context.Context, id ProcessID, depth int) (*Process,
 	}
 	var r *Process
 	var parent ProcessID
-	_, err := scanAll(ctx, w.q, 10, `SELECT p.id, p.session_id, p.parent_id, p.pid, p.start_ticks, p.comm, p.argv, p.cwd, p.uid,
-		COALESCE(u.process_id, 0) FROM process p LEFT JOIN process_unread u ON u.process_id = p.id WHERE p.id = ?`, []any{int64(id)}, func(c *cells) error {
-		parent = ProcessID(c.int(2))
-		r = &Process{
-			ID: ProcessID(c.int(0)), Session: SessionID(c.int(1)), PID: int(c.int(3)), StartTicks: uint64(c.int(4)),
-			Comm: c.string(5), Argv: c.string(6), Cwd: c.string(7), UID: uint32(c.int(8)),
-			Unread: c.int(9) != 0,
-		}
-		return nil
-	})
+	var err error
+	if l, ok := w.loaded[id]; ok {
+		r, parent = l.p, l.parent
+	} else {
+		_, err = scanAll(ctx, w.q, processColCount, sqlProcess, []any{int64(id)}, func(c *cells) error {
+			r, parent = c.process()
+			return nil
+		})
+	}
 	if err == nil && r != nil {
 		r.Parent, err = w.processAt(ctx, parent, depth+1)
 	}
 	w.processes[id] = r
 	return r, err
+}
+
+// processCols are the columns of a process, read with processJoin.
+const (
+	processCols = `p.id, p.session_id, p.parent_id, p.pid, p.start_ticks, p.comm, p.argv, p.cwd, p.uid,
+		COALESCE(u.process_id, 0)`
+	processColCount = 10
+	processJoin     = `LEFT JOIN process_unread u ON u.process_id = p.id`
+	sqlProcess      = `SELECT ` + processCols + ` FROM process p ` + processJoin + ` WHERE p.id = ?`
+	sqlProcesses    = `WITH k(n, id) AS (VALUES %s) SELECT ` + processCols + ` FROM k CROSS JOIN process p ` + processJoin + ` WHERE p.id = k.id`
+)
+
+func (c *cells) process() (p *Process, parent ProcessID) {
+	return &Process{
+		ID: ProcessID(c.int(0)), Session: SessionID(c.int(1)), PID: int(c.int(3)), StartTicks: uint64(c.int(4)),
+		Comm: c.string(5), Argv: c.string(6), Cwd: c.string(7), UID: uint32(c.int(8)),
+		Unread: c.int(9) != 0,
+	}, ProcessID(c.int(2))
+}
+
+// preloadProcesses finds many processes at once, for process, and after them their parents, all of a generation at once.
+func (w *who) preloadProcesses(ctx context.Context, ids []ProcessID) error {
+	if w.loaded == nil {
+		w.loaded = make(map[ProcessID]loadedProcess)
+	}
+	asked := make(map[ProcessID]bool)
+	c := newCells(processColCount)
+	for len(ids) > 0 {
+		var keys []any
+		for _, id := range ids {
+			if id != 0 && !asked[id] {
+				asked[id] = true
+				keys = append(keys, int64(0), int64(id))
+			}
+		}
+		ids = nil
+		err := keyed(ctx, w.q, sqlProcesses, 2, keys, func(rows *sql.Rows) error {
+			if err := c.scan(rows); err != nil {
+				return err
+			}
+			p, parent := c.process()
+			w.loaded[p.ID] = loadedProcess{p, parent}
+			ids = append(ids, parent)
+			return c.bad
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

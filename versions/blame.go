@@ -100,7 +100,7 @@ func blame(ctx context.Context, st *store.Store, v *store.Version, r BlameRange,
 			return nil, err
 		}
 	}
-	if err := b.name(ctx); err != nil {
+	if err := b.endNames(ctx); err != nil {
 		return nil, err
 	}
 	if len(out.Owners) == len(out.Lines) && len(b.seen) >= cache.from {
@@ -125,7 +125,8 @@ type blamer struct {
 	queue  stakes // newest first
 	open   map[store.VersionID]*stake
 	owners map[store.VersionID]*LineOwner
-	fresh  []*LineOwner // those that name has to look up
+	fresh  []*LineOwner // those that are still to be looked up
+	names  []*naming
 	seen   map[store.VersionID]int
 	recent recentText
 	bases  map[store.VersionID]*store.Version
@@ -215,7 +216,9 @@ func (b *blamer) step(ctx context.Context, out *Blamed) error {
 	if o == nil {
 		o = &LineOwner{Version: &store.Version{ID: s.v.ID, Ino: s.v.Ino, Seq: s.v.Seq, Origin: s.v.Origin}, Unknown: unknown}
 		b.owners[s.v.ID] = o
-		b.fresh = append(b.fresh, o)
+		if b.fresh = append(b.fresh, o); len(b.fresh) == namesAtOnce {
+			b.beginNames(ctx)
+		}
 	}
 	for _, ref := range rest {
 		out.Owners[ref.final] = o
@@ -242,27 +245,6 @@ func (b *blamer) fromCache(s *stake, out *Blamed) bool {
 		out.Owners[ref.final] = o
 	}
 	return true
-}
-
-// name finds who made the versions that own lines.
-func (b *blamer) name(ctx context.Context) error {
-	list := b.fresh
-	var at []store.Segment
-	for _, o := range list {
-		at = append(at, store.Segment{Timeline: o.Version.Origin, Cut: o.Version.Seq})
-	}
-	rows, err := b.st.ChangesAt(ctx, at)
-	if err != nil {
-		return fmt.Errorf("blame: %w", err)
-	}
-	for i, row := range rows {
-		if row == nil {
-			continue // unknown stays unknown
-		}
-		o := list[i]
-		o.At, o.Session, o.Command, o.Process = row.At, row.Session, row.Command, row.Process
-	}
-	return nil
 }
 
 // stakes is a heap, newest first, so that all lines of a version have come together when it is looked at.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"wsfs/blob"
@@ -18,7 +19,7 @@ const (
 	aheadTexts    = 6
 	// aheadBytes bounds the texts that are on their way, aheadLeaves what is kept of them for the next.
 	aheadBytes  = 32 << 20
-	aheadLeaves = 8 << 20
+	aheadLeaves = 4 << 20
 )
 
 // ahead looks up versions in the order in which a blame mostly comes to them, many at a time, and reads their texts on
@@ -30,11 +31,20 @@ type ahead struct {
 	spare  [][]byte
 	leaves *blob.Leaves               // that texts share
 	ends   func(store.VersionID) bool // no text behind this version will be needed
-	tokens chan struct{}
+	jobs   chan aheadJob              // nil: there are no readers yet
+	ended  atomic.Bool                // what is on its way is not needed any more
 	group  sync.WaitGroup
 	coming map[store.VersionID]chan *aheadBatch // what is looked up already, by its first version
 	most   int                                  // versions of the next batch
-	cancel []context.CancelFunc                 // of what is looked up
+	cancel []context.CancelFunc                 // of what other goroutines do
+}
+
+// aheadJob is a text for one of the readers. They stay, because the first read of a goroutine is slow: its stack has to grow.
+type aheadJob struct {
+	ctx context.Context
+	r   *aheadRead
+	v   *store.Version
+	buf []byte
 }
 
 // aheadBatch is versions that were looked up, and where their texts are.
@@ -61,16 +71,27 @@ func newAhead(st *store.Store, ends func(store.VersionID) bool) *ahead {
 	return &ahead{
 		st: st, known: map[store.VersionID]*aheadVersion{}, reads: map[store.VersionID]*aheadRead{}, ends: ends,
 		coming: map[store.VersionID]chan *aheadBatch{}, most: aheadFirst,
-		leaves: blob.NewLeaves(aheadLeaves), tokens: make(chan struct{}, max(1, runtime.GOMAXPROCS(0))),
+		leaves: blob.NewLeaves(aheadLeaves),
 	}
 }
 
 // stop returns when nothing is read any more.
 func (a *ahead) stop() {
+	a.ended.Store(true)
 	for _, cancel := range a.cancel {
 		cancel()
 	}
+	if a.jobs != nil {
+		close(a.jobs)
+	}
 	a.group.Wait()
+}
+
+// other runs f on another goroutine. stop cancels its context, and waits for it.
+func (a *ahead) other(ctx context.Context, f func(context.Context)) {
+	ctx, cancel := context.WithCancel(ctx)
+	a.cancel = append(a.cancel, cancel)
+	a.group.Go(func() { f(ctx) })
 }
 
 // version finds a version, and those before it on the way. The error wraps ENOENT if there is none.
@@ -106,11 +127,9 @@ func (a *ahead) begins(ctx context.Context, id store.VersionID) {
 	if a.coming[id] != nil || a.known[id] != nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	a.cancel = append(a.cancel, cancel)
 	c, most := make(chan *aheadBatch, 1), a.most
 	a.coming[id], a.most = c, min(4*most, aheadVersions)
-	a.group.Go(func() { c <- a.lookup(ctx, id, most) })
+	a.other(ctx, func(ctx context.Context) { c <- a.lookup(ctx, id, most) })
 }
 
 func (a *ahead) batch(ctx context.Context, id store.VersionID) *aheadBatch {
@@ -176,11 +195,24 @@ func (a *ahead) begin(ctx context.Context, v *store.Version) {
 		}
 		r := &aheadRead{done: make(chan struct{})}
 		a.reads[at.v.ID] = r
-		v, buf := at.v, a.buffer(at.v.Size)
+		a.readers()
+		a.jobs <- aheadJob{ctx, r, at.v, a.buffer(at.v.Size)}
+	}
+}
+
+// readers starts those who read texts.
+func (a *ahead) readers() {
+	if a.jobs != nil {
+		return
+	}
+	a.jobs = make(chan aheadJob, 2*aheadTexts+1) // as many as there are reads, with the one that is waited for
+	for range max(1, runtime.GOMAXPROCS(0)) {
 		a.group.Go(func() {
-			a.tokens <- struct{}{}
-			r.read(ctx, a, v, buf)
-			<-a.tokens
+			for j := range a.jobs {
+				if !a.ended.Load() { // else nobody waits for it
+					j.r.read(j.ctx, a, j.v, j.buf)
+				}
+			}
 		})
 	}
 }

@@ -3,6 +3,7 @@ package versions
 import (
 	"bytes"
 	"context"
+	"sort"
 	"syscall"
 
 	"wsfs/internal/diff"
@@ -43,7 +44,7 @@ func (b *blamer) text(ctx context.Context, v *store.Version) ([]byte, error) {
 	return text, err
 }
 
-// pass splits lines of the version v into those that old has too, with their places there, and the rest.
+// pass splits lines of the version v into those that old has too, with their places there, and the rest. Without an error, refs is used up.
 func (b *blamer) pass(ctx context.Context, old, v *store.Version, refs []lineRef) (handed, kept []lineRef, err error) {
 	switch {
 	case old.Type() != v.Type() || old.Size == 0:
@@ -63,24 +64,35 @@ func (b *blamer) pass(ctx context.Context, old, v *store.Version, refs []lineRef
 	return handed, kept, nil
 }
 
-// passLines pairs lines of the newer text with those of the older one.
+// passLines pairs lines of the newer text with those of the older one. refs becomes handed: most versions take few of many lines.
 func passLines(was, is []byte, refs []lineRef) (handed, kept []lineRef) {
-	changes := lineChanges(was, is)
-	handed = make([]lineRef, 0, len(refs))
 	shift := int32(0) // of the older text's line numbers against the newer one's
-	next := 0
-	for _, ref := range refs {
-		for next < len(changes) && ref.at >= int32(changes[next].B+changes[next].BLen) {
-			shift += int32(changes[next].ALen - changes[next].BLen)
-			next++
+	handed = refs[:0]
+	hand := func(list []lineRef) {
+		n := len(handed)
+		if handed = handed[:n+len(list)]; len(list) > 0 && &handed[n] != &list[0] {
+			copy(handed[n:], list)
 		}
-		if next < len(changes) && ref.at >= int32(changes[next].B) {
-			kept = append(kept, ref)
-			continue
+		for i := n; i < len(handed) && shift != 0; i++ {
+			handed[i].at += shift
 		}
-		handed = append(handed, lineRef{ref.at + shift, ref.final})
 	}
+	for _, c := range lineChanges(was, is) {
+		n := refsBefore(refs, c.B)
+		hand(refs[:n])
+		refs = refs[n:]
+		n = refsBefore(refs, c.B+c.BLen)
+		kept = append(kept, refs[:n]...)
+		refs = refs[n:]
+		shift += int32(c.ALen - c.BLen)
+	}
+	hand(refs)
 	return handed, kept
+}
+
+// refsBefore is how many of refs are before a line.
+func refsBefore(refs []lineRef, line int) int {
+	return sort.Search(len(refs), func(i int) bool { return int(refs[i].at) >= line })
 }
 
 // A small edit is found without looking at every line: where the texts stop to agree, a place is sought within
@@ -138,7 +150,7 @@ func anchor(a, b []byte) (x, y spot, ok bool) {
 
 // spots is where the first lines of a text start, and its end if that is near.
 func spots(text []byte) []spot {
-	list := []spot{{}}
+	list := make([]spot, 1, anchorReach+1)
 	for off := 0; off < len(text) && len(list) <= anchorReach; {
 		n := bytes.IndexByte(text[off:], '\n') + 1
 		if n == 0 {
