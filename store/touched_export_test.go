@@ -9,5 +9,6 @@ func TouchedQueries(n int) map[string]string {
 		"versions before": sqlVersionsBefore, "lineage": sqlLineage,
 		"command at":     sqlCommandAt,
 		"commands by id": withKeys(sqlCommandsByID, n, 2), "changes at": withKeys(sqlChangesAt, n, 3),
+		"processes by id": withKeys(sqlProcesses, n, 2),
 	}
 }

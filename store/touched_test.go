@@ -28,10 +28,11 @@ func TestTouchedPlans(t *testing.T) {
 		"versions before": {
 			"v USING INDEX file_version_id (version_id=?)", "c USING PRIMARY KEY (timeline_id=? AND seq=?)",
 		},
-		"lineage":        {"timeline USING INTEGER PRIMARY KEY (rowid=?)", "t USING INTEGER PRIMARY KEY (rowid=?)"},
-		"command at":     {"c USING PRIMARY KEY (timeline_id=? AND seq=?)"},
-		"commands by id": {"c USING INTEGER PRIMARY KEY (rowid=?)"},
-		"changes at":     {"c USING PRIMARY KEY (timeline_id=? AND seq=?)"},
+		"lineage":         {"timeline USING INTEGER PRIMARY KEY (rowid=?)", "t USING INTEGER PRIMARY KEY (rowid=?)"},
+		"command at":      {"c USING PRIMARY KEY (timeline_id=? AND seq=?)"},
+		"commands by id":  {"c USING INTEGER PRIMARY KEY (rowid=?)"},
+		"processes by id": {"p USING INTEGER PRIMARY KEY (rowid=?)", "u USING INTEGER PRIMARY KEY (rowid=?)"},
+		"changes at":      {"c USING PRIMARY KEY (timeline_id=? AND seq=?)"},
 	}
 	for name, query := range store.TouchedQueries(16) {
 		args := make([]any, strings.Count(query, "?"))
