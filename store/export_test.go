@@ -66,6 +66,7 @@ func Queries(n int) map[string]string {
 		"has blobs":               withKeys(sqlHasBlobs, n, 2),
 		"command stretch":         sqlCommandStretch,
 		"undone":                  sqlUndone,
+		"other before":            sqlOtherBefore,
 		"log":                     log(ChangeQuery{}),
 		"log of session":          log(ChangeQuery{Session: 1}),
 		"log of command":          log(ChangeQuery{Command: 1}),

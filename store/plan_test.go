@@ -76,6 +76,7 @@ func TestPlans(t *testing.T) {
 		"versions by id":  {"v USING INDEX file_version_id (version_id=?)"},
 		"has blobs":       {"b USING COVERING INDEX blob_hash (hash=?)"},
 		"command stretch": {"x USING COVERING INDEX change_command (command_id=? AND timeline_id=? AND seq>? AND seq<?)"},
+		"other before":    {"c USING PRIMARY KEY (timeline_id=? AND seq>? AND seq<?)"},
 		"undone":          {"u USING PRIMARY KEY (timeline_id=? AND seq>? AND seq<?)"},
 		"locate":          {"b USING INDEX blob_hash (hash=?)"},
 		"locate in":       {"b USING INDEX blob_hash (hash=?)"},

@@ -76,6 +76,18 @@ func (s *Store) StepsBack(ctx context.Context, sp Span, fn func(*Step) (bool, er
 	return nil
 }
 
+const sqlOtherBefore = `SELECT c.seq FROM change c WHERE c.timeline_id = ? AND c.seq >= ? AND c.seq < ? AND +c.command_id <> ? ORDER BY c.seq DESC LIMIT 1`
+
+// OtherBefore is the newest change before a seq and not before from that another command made, from - 1 if all are of this one.
+func (s *Store) OtherBefore(ctx context.Context, t TimelineID, c CommandID, from, before Seq) (Seq, error) {
+	seq := from - 1
+	_, err := scanAll(ctx, s.r, 1, sqlOtherBefore, []any{int64(t), int64(from), int64(before), int64(c)}, func(c *cells) error {
+		seq = Seq(c.int(0))
+		return nil
+	})
+	return seq, s.dbError(fmt.Sprintf("find the changes around those of command %d", c), err)
+}
+
 const sqlVersionsByID = `WITH k(n, id) AS (VALUES %s)
 	SELECT k.n, ` + versionCols + ` FROM k CROSS JOIN file_version v WHERE v.version_id = k.id AND v.origin_timeline_id = 0`
 

@@ -339,26 +339,19 @@ func (l *life) pickLast(ctx context.Context, sel *UndoSelect, dead *undoings) (*
 			return nil, err
 		}
 	}
-	var last, first *store.Step
-	var move *piece
-	err := l.back(ctx, store.Span{}, func(pc *piece, s *store.Step) (bool, error) {
-		command, session := who(pc, s)
-		switch {
-		case s != nil && s.Bare, takesBack(pc, s), dead.deadBy(pc, s) != nil, s != nil && !pc.own && s.Kind == store.OpWorkspace,
-			s != nil && s.Kind == store.OpWorkspace, len(sel.Own) > 0 && !slices.Contains(sel.Own, session), slices.Contains(sel.idle, command):
-			return true, nil
-		}
-		if s != nil && s.Kind == store.OpImport && s.Seq <= 2 {
-			first = s // what the workspace began with: that is not the slip of somebody at work
-			return false, nil
-		}
-		if last, move = s, nil; s == nil {
-			move = pc
-		}
-		return false, nil
+	pc, step, err := l.newest(ctx, sel.Own, dead, func(pc *piece, s *store.Step) bool {
+		command, _ := who(pc, s)
+		return s != nil && (s.Bare || s.Kind == store.OpWorkspace) || takesBack(pc, s) || slices.Contains(sel.idle, command)
 	})
 	if err != nil {
 		return nil, err
+	}
+	last, first, move := step, (*store.Step)(nil), pc
+	if step != nil {
+		move = nil
+		if step.Kind == store.OpImport && step.Seq <= 2 {
+			last, first = nil, step // what the workspace began with: that is not the slip of somebody at work
+		}
 	}
 	p := newPicked()
 	switch {
@@ -443,30 +436,22 @@ func (l *life) onlyOneActive(ctx context.Context, sel *UndoSelect, dead *undoing
 // pickRedo finds the last undo that stands, unless something new came after it.
 func (l *life) pickRedo(ctx context.Context, sel *UndoSelect, dead *undoings) (*picked, error) {
 	p := newPicked()
-	found := errors.New("found")
-	err := l.back(ctx, store.Span{}, func(pc *piece, s *store.Step) (bool, error) {
-		c, session := who(pc, s)
-		if s != nil && s.Bare || dead.deadBy(pc, s) != nil || len(sel.Own) > 0 && !slices.Contains(sel.Own, session) {
-			return true, nil
-		}
-		if !takesBack(pc, s) {
-			name := "a change of no known command"
-			if c != 0 {
-				name = fmt.Sprintf("c%d", c)
-			}
-			return false, nothing("redo: the last to change something was %s, not an undo", name)
-		}
-		if s != nil && s.Kind == store.OpRedo || s == nil && pc.move.Why == WhyRedo {
-			return true, nil
-		}
-		p.add(pc, s, false)
-		return false, found
+	pc, step, err := l.newest(ctx, sel.Own, dead, func(pc *piece, s *store.Step) bool {
+		redo := s != nil && s.Kind == store.OpRedo || s == nil && pc.move.Why == WhyRedo
+		return s != nil && s.Bare || takesBack(pc, s) && redo
 	})
-	if err == nil {
-		err = nothing("redo: there is no undo to take back")
+	switch {
+	case err != nil:
+		return nil, err
+	case pc == nil:
+		return nil, nothing("redo: there is no undo to take back")
+	case !takesBack(pc, step):
+		name := "a change of no known command"
+		if c, _ := who(pc, step); c != 0 {
+			name = fmt.Sprintf("c%d", c)
+		}
+		return nil, nothing("redo: the last to change something was %s, not an undo", name)
 	}
-	if errors.Is(err, found) {
-		err = nil
-	}
-	return p, err
+	p.add(pc, step, false)
+	return p, nil
 }
