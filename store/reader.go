@@ -11,21 +11,35 @@ import (
 type readers struct {
 	drv *Driver
 	db  *sql.DB
+
+	mu sync.RWMutex
 	// stmts are prepared once, by query text. The set is bounded: queries are constants times a few sizes and filters.
-	stmts sync.Map // string -> *sql.Stmt
+	stmts map[string]*sql.Stmt // guarded by mu
 }
 
 func (r *readers) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
-	if st, ok := r.stmts.Load(query); ok {
-		return st.(*sql.Stmt), nil
+	r.mu.RLock()
+	st, ok := r.stmts[query]
+	r.mu.RUnlock()
+	if ok {
+		return st, nil
 	}
 	st, err := r.db.PrepareContext(ctx, r.drv.rebind(query))
 	if err != nil {
 		return nil, fmt.Errorf("prepare %s: %w", short(query), err)
 	}
-	if other, loaded := r.stmts.LoadOrStore(query, st); loaded {
+	r.mu.Lock()
+	other, ok := r.stmts[query]
+	if !ok {
+		if r.stmts == nil {
+			r.stmts = map[string]*sql.Stmt{}
+		}
+		r.stmts[query] = st
+	}
+	r.mu.Unlock()
+	if ok {
 		_ = st.Close() // somebody was faster
-		return other.(*sql.Stmt), nil
+		return other, nil
 	}
 	return st, nil
 }
@@ -71,9 +85,10 @@ func (s *snapshot) query(ctx context.Context, query string, args ...any) (*sql.R
 }
 
 func (r *readers) close() error {
-	r.stmts.Range(func(_, st any) bool {
-		_ = st.(*sql.Stmt).Close() // the pool is closed next
-		return true
-	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, st := range r.stmts {
+		_ = st.Close() // the pool is closed next
+	}
 	return r.db.Close()
 }
