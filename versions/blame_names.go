@@ -26,7 +26,14 @@ func (b *blamer) beginNames(ctx context.Context) {
 	for i, o := range n.owners {
 		at[i] = store.Segment{Timeline: o.Version.Origin, Cut: o.Version.Seq}
 	}
+	before := make(chan struct{})
+	if i := len(b.names) - 2; i >= 0 {
+		before = b.names[i].done
+	} else {
+		close(before)
+	}
 	b.ahead.other(ctx, func(ctx context.Context) {
+		<-before // one at a time: the reading of texts has the other processors
 		n.rows, n.err = b.st.ChangesAt(ctx, at)
 		close(n.done)
 	})
