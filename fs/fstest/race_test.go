@@ -7,4 +7,6 @@ const raced = true
 
 // raceArgs builds the program that is tested as the test itself was built. SQLite is a translation of single-threaded C
 // that would be ten times slower, and is not what is tested.
-func raceArgs() []string { return []string{"-race", "-gcflags=modernc.org/sqlite/lib=-race=false", "-gcflags=modernc.org/libc/...=-race=false"} }
+func raceArgs() []string {
+	return []string{"-race", "-gcflags=modernc.org/sqlite/lib=-race=false", "-gcflags=modernc.org/libc/...=-race=false"}
+}
