@@ -2,8 +2,11 @@ package fuse
 
 import (
 	"bufio"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +17,7 @@ import (
 type watcher struct {
 	t    testing.TB
 	root string
+	pid  int
 	end  func()
 
 	mu    sync.Mutex
@@ -35,7 +39,7 @@ func watch(t testing.TB, root string) *watcher {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	w := &watcher{t: t, root: root}
+	w := &watcher{t: t, root: root, pid: cmd.Process.Pid}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -97,6 +101,41 @@ func (w *watcher) events(want ...string) []string {
 		}
 		w.mu.Unlock()
 	}
+}
+
+// settle returns when the watcher watches as many directories as there are, or after some time: it adds those that appear
+// when it has heard of them, and finds nothing in one that has gone again meanwhile.
+func (w *watcher) settle() {
+	w.t.Helper()
+	dirs := 0
+	err := filepath.WalkDir(w.root, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			dirs++
+		}
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		watched := 0
+		for _, path := range glob(w.t, fmt.Sprintf("/proc/%d/fdinfo/*", w.pid)) {
+			b, _ := os.ReadFile(path) // it may have gone
+			watched += strings.Count(string(b), "inotify wd:")
+		}
+		if watched == dirs {
+			return
+		}
+	}
+}
+
+func glob(t testing.TB, pattern string) []string {
+	t.Helper()
+	found, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 func (s *server) must(cmd string) {
@@ -180,14 +219,17 @@ func TestEchoEvents(t *testing.T) {
 			after := s.state()
 			w := watch(t, s.point)
 			for range 2 {
+				w.settle()
 				s.must("move before")
 				at := s.do("seq")
 				w.events(c.back...)
+				w.settle()
 				if got := s.state(); got != before {
 					t.Fatalf("the kernel shows\n%s\nand not\n%s", got, before)
 				}
 				s.must("move after")
 				w.events(c.forth...)
+				w.settle()
 				if got := s.state(); got != after {
 					t.Fatalf("the kernel shows\n%s\nand not\n%s", got, after)
 				}
@@ -195,7 +237,9 @@ func TestEchoEvents(t *testing.T) {
 				if again := s.do("seq"); again != at {
 					t.Errorf("the echo added to the history: %s, then %s", at, again)
 				}
+				w.settle()
 				s.must("move after")
+				w.settle()
 				w.events()
 			}
 			if log := s.log.String(); strings.Contains(log, "level=WARN") || strings.Contains(log, "level=ERROR") {
