@@ -63,6 +63,33 @@ func (d *Daemon) acquire(ctx context.Context, name string) (s *slot, f *fs.FS, r
 	return s, s.live, sync.OnceFunc(s.release), nil
 }
 
+// use adds a user of the live file system, if there is one.
+func (s *slot) use() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live == nil || s.gone {
+		return false
+	}
+	s.refs++
+	return true
+}
+
+// acquireLive is acquire that does not wait for the database where the workspace is live already: it is for who waits
+// for it when they need it.
+func (d *Daemon) acquireLive(ctx context.Context, name string) (*slot, *fs.FS, func(), error) {
+	id, err := d.named(ctx, name)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	d.mu.Lock()
+	s := d.slots[id]
+	d.mu.Unlock()
+	if s != nil && s.use() { // nobody closes it while it is used
+		return s, s.live, sync.OnceFunc(s.release), nil
+	}
+	return d.acquire(ctx, name)
+}
+
 // knownSessions is how many sessions of earlier runs go on under their name.
 const knownSessions = 256
 

@@ -210,9 +210,9 @@ func (d *Daemon) redoSaying(ctx context.Context, req RedoRequest, say func(UndoR
 	return u.run(ctx)
 }
 
-// acquireWritable is acquire for what changes a workspace.
+// acquireWritable is acquireLive for what changes a workspace.
 func (d *Daemon) acquireWritable(ctx context.Context, what, name string) (*slot, *fs.FS, func(), error) {
-	s, f, release, err := d.acquire(ctx, name)
+	s, f, release, err := d.acquireLive(ctx, name)
 	if err != nil {
 		return nil, nil, nil, err
 	}
