@@ -82,6 +82,9 @@ func (a *app) trySummary(ctx context.Context, p *runPlace, spec *runner.Spec, re
 	return nil
 }
 
+// clockTick is how much too early a process may seem to have started: the kernel tells it in hundredths of a second.
+const clockTick = 10 * time.Millisecond
+
 // sessionSummary is the summary of a shell or an agent.
 func (a *app) sessionSummary(ctx context.Context, p *runPlace, session string, began time.Time) error {
 	st, err := a.openRead(ctx, p.store)
@@ -108,7 +111,7 @@ func (a *app) sessionSummary(ctx context.Context, p *runPlace, session string, b
 			continue
 		}
 		err := st.Commands(ctx, store.CommandQuery{Workspace: ws.ID, Session: r.ID}, func(c *store.CommandRow) error {
-			if c.StartedAt < began.UnixNano() || c.Timeline == 0 {
+			if c.StartedAt < began.Add(-clockTick).UnixNano() || c.Timeline == 0 {
 				return nil
 			}
 			commands[c.ID] = true
