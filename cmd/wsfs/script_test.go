@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -135,7 +136,16 @@ func (s *scriptStore) end() {
 	t := s.env.T()
 	var bad []string
 	for _, m := range s.mounts() {
-		if out, err := s.run("umount", m); err != nil {
+		var out []byte
+		var err error
+		// What a run leaves behind uses its mount for a moment more, and then the mount goes by itself.
+		if !until(func() bool {
+			if !slices.Contains(s.mounts(), m) {
+				return true
+			}
+			out, err = s.run("umount", m)
+			return err == nil
+		}) {
 			bad = append(bad, fmt.Sprintf("wsfs umount %s: %v %s", m, err, out))
 			_ = exec.Command("umount", "-l", m).Run()
 		}
