@@ -4,7 +4,8 @@
 // What it keeps true:
 //   - Every request that wants a reply gets exactly one, also when a handler panics or the message makes no sense.
 //   - The reader's role is never held by somebody who waits: a handler that is about to block calls Call.Yield first,
-//     and another goroutine reads on. A request that waits therefore never keeps another one from being answered.
+//     and another goroutine reads on; one that is kept waiting without knowing loses the role (watch.go). A request that
+//     waits therefore never keeps another one from being answered.
 //   - Over io_uring (uring.go) the same holds of the thread for which the kernel keeps an entry.
 //   - Notifications to the kernel are written by one goroutine of their own, never by the reader and never under a lock:
 //     the kernel takes the directory's lock for them, which a request that we have not answered may hold.

@@ -37,7 +37,7 @@ type worker struct {
 	small     []byte
 	smallOut  []byte
 	uncounted bool // waits for a lock; guarded by conn.mu
-	role      atomic.Uint32
+	role      atomic.Uint32 // roleFree, roleHandler or roleTaken, see watch.go
 
 	// Guarded by conn.mu. A request can be interrupted only by somebody else who reads, so not before it yielded.
 	unique    uint64 // of the request that yielded, 0 if none
