@@ -36,7 +36,7 @@ type worker struct {
 	out       *[]byte // for large replies
 	small     []byte
 	smallOut  []byte
-	uncounted bool // waits for a lock; guarded by conn.mu
+	uncounted bool          // waits for a lock; guarded by conn.mu
 	role      atomic.Uint32 // roleFree, roleHandler or roleTaken, see watch.go
 
 	// Guarded by conn.mu. A request can be interrupted only by somebody else who reads, so not before it yielded.
