@@ -15,7 +15,7 @@ import (
 //   - into blocks of 64 KiB at fixed offsets. Blocks of nothing but zeros are holes (adjacent ones make one hole leaf),
 //     what lies between holes or window borders is a run of data. That a block is zero depends on no other block;
 //   - each run of data into chunks by FastCDC (Xia et al., 2016, normalised, level 2): a boundary is where a rolling
-//     hash of the last 64 bytes has enough zero bits, 18 before normalChunk and 14 after. Where none is found, the next
+//     hash of the last 64 bytes begins with enough zero bits, 18 before normalChunk and 14 after. Where none is found, the next
 //     multiple of 128 KiB that leaves the chunk 128 KiB or more ends it. Being an absolute offset, it is the same
 //     whatever the chunk's start was, so constant data falls into step again right after an edit.
 const (
@@ -27,8 +27,8 @@ const (
 	normalChunk = 64 << 10
 	forcedChunk = 128 << 10
 	maxChunk    = 2*forcedChunk - 1
-	maskEarly   = (1<<18 - 1) << (64 - 18)
-	maskLate    = (1<<14 - 1) << (64 - 14)
+	belowEarly  = 1 << (64 - 18) // a hash with 18 leading zero bits
+	belowLate   = 1 << (64 - 14)
 	maxLevel    = 7 // 2^22 * 128^6 = 2^64 bytes
 )
 
@@ -73,7 +73,7 @@ func chunkLimit(start int64) int {
 // cut finds the end of the chunk at the start of b. b begins at the absolute offset start and is cut off at the end of
 // the run of data or earlier. found is false if the chunk needs more bytes than b has, or ends with the run.
 //
-// The race detector would make this loop, where most of the time of tests goes, twenty times slower; it only reads b.
+// The race detector would make these loops, where most of the time of tests goes, twenty times slower; it only reads b.
 //
 //go:norace
 func cut(b []byte, start int64) (n int, found bool) {
@@ -86,24 +86,59 @@ func cut(b []byte, start int64) (n int, found bool) {
 	if n <= minChunk {
 		return n, found
 	}
-	var h uint64
 	early := b[minChunk:min(normalChunk, n)]
-	for i, c := range early {
-		h = h<<1 + gear[c]
-		if h&maskEarly == 0 {
-			return minChunk + i + 1, true
-		}
+	at, h := scan(early, 0, belowEarly)
+	if at > 0 {
+		return minChunk + at, true
 	}
 	if n <= normalChunk {
 		return n, found
 	}
-	for i, c := range b[normalChunk:n] {
-		h = h<<1 + gear[c]
-		if h&maskLate == 0 {
-			return normalChunk + i + 1, true
-		}
+	if at, _ = scan(b[normalChunk:n], h, belowLate); at > 0 {
+		return normalChunk + at, true
 	}
 	return n, found
+}
+
+// scan rolls the hash h over b until it is less than below, which is to say that its highest bits are zero, and returns
+// how many bytes that took, or 0 if b ended first. Eight steps a turn take a fifth less time than a plain loop.
+//
+//go:norace
+func scan(b []byte, h, below uint64) (int, uint64) {
+	i := 0
+	for ; i+8 <= len(b); i += 8 {
+		p := (*[8]byte)(b[i:])
+		if h = h<<1 + gear[p[0]]; h < below {
+			return i + 1, h
+		}
+		if h = h<<1 + gear[p[1]]; h < below {
+			return i + 2, h
+		}
+		if h = h<<1 + gear[p[2]]; h < below {
+			return i + 3, h
+		}
+		if h = h<<1 + gear[p[3]]; h < below {
+			return i + 4, h
+		}
+		if h = h<<1 + gear[p[4]]; h < below {
+			return i + 5, h
+		}
+		if h = h<<1 + gear[p[5]]; h < below {
+			return i + 6, h
+		}
+		if h = h<<1 + gear[p[6]]; h < below {
+			return i + 7, h
+		}
+		if h = h<<1 + gear[p[7]]; h < below {
+			return i + 8, h
+		}
+	}
+	for ; i < len(b); i++ {
+		if h = h<<1 + gear[b[i]]; h < below {
+			return i + 1, h
+		}
+	}
+	return 0, h
 }
 
 // zeroBlock is what blocks are compared with; it stays zero.

@@ -12,8 +12,8 @@ import (
 // minCompress is the least worth trying to compress.
 const minCompress = 64
 
-// probeSize is how much of a chunk zstd compresses first to see whether the rest is worth it: trying all of a chunk
-// that does not compress costs about as much as hashing it.
+// probeSize is how much of a chunk is compressed first, by zstd, to see whether the rest is worth it: trying all of a
+// chunk that does not compress costs about as much as hashing it.
 const probeSize = 4 << 10
 
 // codec compresses and decompresses single blobs. Safe for any number of goroutines; it has none of its own.
@@ -46,11 +46,11 @@ func (c *codec) close() {
 // it is.
 func (c *codec) appendEncoded(dst, data []byte, how Encoding) ([]byte, Encoding) {
 	n := len(dst)
-	if len(data) >= minCompress && how != Raw {
+	if len(data) >= minCompress && how != Raw && c.worthwhile(dst, data) {
 		if how == S2 {
 			dst = slices.Grow(dst, s2.MaxEncodedLen(len(data)))
 			dst = dst[:n+len(s2.Encode(dst[n:cap(dst)], data))]
-		} else if c.worthwhile(dst, data) {
+		} else {
 			dst = c.enc.EncodeAll(data, dst)
 		}
 		if len(dst) > n && len(dst)-n <= len(data)-len(data)/8 {
