@@ -19,6 +19,8 @@ type Call struct {
 	Yield func()
 	// Origin is the mount that asks: it is not told about changes of its own.
 	Origin Origin
+	// Durable: what changes is to survive a power loss before the call returns, not only the end of this process.
+	Durable bool
 	// Cancel is closed when the caller was interrupted. May be nil.
 	Cancel <-chan struct{}
 }

@@ -69,7 +69,7 @@ func (f *FS) SetAttr(c *Call, ino store.Ino, h *Handle, set SetAttr) (Attr, erro
 	slot, err := ch.commit()
 	a := at.attr()
 	f.mu.Unlock()
-	return a, f.finish(slot, err)
+	return a, f.finish(c, slot, err)
 }
 
 // apply edits everything but the size.

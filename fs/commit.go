@@ -206,10 +206,14 @@ func sameCommand(a, b *store.Command) bool {
 }
 
 // finish is the end of every changing call: the op is in the journal's queue, the lock is released, and the answer
-// waits until it would survive the end of this process.
-func (f *FS) finish(slot store.Slot, err error) error {
+// waits until it would survive the end of this process, or a power loss if the caller's mount asks for that.
+func (f *FS) finish(c *Call, slot store.Slot, err error) error {
 	if err != nil {
 		return err
+	}
+	if c != nil && c.Durable {
+		c.yield()
+		return f.st.Sync(slot)
 	}
 	return f.st.Wait(slot)
 }
@@ -233,5 +237,5 @@ func (f *FS) flushDirTimes() error {
 		}
 	}
 	f.mu.Unlock()
-	return f.finish(slot, nil)
+	return f.finish(nil, slot, nil)
 }

@@ -93,7 +93,7 @@ func (f *FS) cut(c *Call, n *node, fl *file, by *Handle) error {
 	if fl.spill != nil {
 		fl.drop() // the next write starts a fresh one; kept pages would only use disk
 	}
-	return f.finish(slot, nil)
+	return f.finish(c, slot, nil)
 }
 
 // cutChange starts the op of a cut: a birth, an amendment, new bytes, or only new times. FS.mu is held.

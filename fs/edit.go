@@ -37,7 +37,7 @@ func (h *Held) Edit(ctx context.Context, e *Edit) (store.Seq, error) {
 	f.loads--
 	f.mu.Unlock()
 	if err == nil {
-		err = f.finish(slot, nil)
+		err = f.finish(nil, slot, nil)
 	}
 	if err != nil || slot == 0 {
 		f.blobs.Applied(e.Contents)

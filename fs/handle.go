@@ -332,7 +332,7 @@ func (h *Handle) Flush(c *Call, owner uint64) error {
 	dirty := n.dirtySince != 0 && (!n.gone || n.stale) && (n.fresh || !fl.changed || fl.written)
 	f.mu.Unlock()
 	if !dirty {
-		return nil
+		return f.flushed(c, n)
 	}
 	fl.lock(c)
 	defer fl.mu.Unlock()
@@ -340,6 +340,18 @@ func (h *Handle) Flush(c *Call, owner uint64) error {
 	by := fl.by
 	f.mu.Unlock()
 	return f.cut(c, n, fl, by)
+}
+
+// flushed waits for the disk on behalf of a durable mount, when what was written is a version already: the timer's, or
+// another closer's.
+func (f *FS) flushed(c *Call, n *node) error {
+	if !c.Durable {
+		return nil
+	}
+	f.mu.Lock()
+	slot := n.slot
+	f.mu.Unlock()
+	return f.finish(c, slot, nil)
 }
 
 // Fsync returns when the file's bytes, attributes and name would survive a power loss.

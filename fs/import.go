@@ -162,7 +162,7 @@ func (f *FS) ImportWith(ctx context.Context, dir string, who store.Attribution, 
 		f.blobs.Applied(staged)
 		return im.res, err
 	}
-	return im.res, f.finish(slot, nil)
+	return im.res, f.finish(nil, slot, nil)
 }
 
 // loadAll loads every directory of the tree, several at a time, and keeps them from being dropped.

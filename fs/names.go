@@ -145,7 +145,7 @@ func (f *FS) make(c *Call, kind store.OpKind, parent store.Ino, name string, mod
 	}
 	a := n.attr()
 	f.mu.Unlock()
-	return a, f.finish(slot, err)
+	return a, f.finish(c, slot, err)
 }
 
 // Mkdir makes a directory.
@@ -244,7 +244,7 @@ func (f *FS) Link(c *Call, ino, parent store.Ino, name string) (Attr, error) {
 	}
 	a := n.attr()
 	f.mu.Unlock()
-	return a, f.finish(slot, err)
+	return a, f.finish(c, slot, err)
 }
 
 // Unlink removes a name that is not a directory. The inode lives on while it has names or open handles.
@@ -284,7 +284,7 @@ func (f *FS) remove(c *Call, parent store.Ino, name string, kind store.OpKind) e
 		f.dropOrphan(n)
 	}
 	f.mu.Unlock()
-	return f.finish(slot, err)
+	return f.finish(c, slot, err)
 }
 
 // victim finds what is about to lose its name and checks that it may.

@@ -50,7 +50,7 @@ func (f *FS) Rename(c *Call, parent store.Ino, name string, newParent store.Ino,
 		slot, err = r.move(who)
 	}
 	f.mu.Unlock()
-	return f.finish(slot, err)
+	return f.finish(c, slot, err)
 }
 
 // rename holds what a rename found under the lock.

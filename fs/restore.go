@@ -79,7 +79,7 @@ func (f *FS) restore(ctx context.Context, who store.Attribution, name string, fr
 		ev = r.tell.ev()
 	}
 	f.mu.Unlock()
-	return r.res, ev, f.finish(slot, err)
+	return r.res, ev, f.finish(nil, slot, err)
 }
 
 // past is one entry as it was.

@@ -165,5 +165,5 @@ func (f *FS) editXattrs(c *Call, ino store.Ino, kind store.OpKind, name string, 
 	ch.item(kind, n, nil, "")
 	slot, err := ch.commit()
 	f.mu.Unlock()
-	return f.finish(slot, err)
+	return f.finish(c, slot, err)
 }

@@ -72,10 +72,11 @@ func (a *app) mountCmd() *cobra.Command {
 	f.BoolVar(&req.All, "all", false, "every workspace of the store, as directories")
 	f.BoolVar(&req.ReadOnly, "read-only", false, "nobody may change anything through this mount")
 	f.StringVar(&req.Session, "session", "", "session of processes that have no WSFS_SESSION of their own")
-	f.StringSliceVarP(&options, "options", "o", nil, "mount options: allow_other, ro, rw, suid, dev, exec, noexec, nonempty, echo, noecho")
+	f.StringSliceVarP(&options, "options", "o", nil, "mount options: allow_other, ro, rw, suid, dev, exec, noexec, nonempty, echo, noecho, durability=close")
 	f.BoolVar(&foreground, "foreground", false, "serve in this process, until it is interrupted or the mount is gone")
 	f.BoolVar(&create, "create", false, "make an empty workspace if there is none of that name")
 	f.BoolVar(&req.Temporary, "ephemeral-fork", false, "mount a fork of it, which is dropped when it is unmounted")
+	f.StringVar(&req.Durability, "durability", daemon.DurableFsync, "what survives a power loss: `fsync`, what was synced; close, every close and change")
 	f.StringVar(&req.Transport, "transport", "", "own, uring or stock")
 	_ = f.MarkHidden("transport") // it is there
 	return cmd
@@ -148,9 +149,14 @@ func mountOptions(req *daemon.MountRequest, options []string) error {
 			req.NoEcho = false
 		case "default_permissions", "auto", "noauto", "_netdev", "":
 			// Always on, or the business of whoever reads fstab.
+		case "durability=fsync", "durability=close":
+			_, req.Durability, _ = strings.Cut(o, "=")
 		default:
-			return daemon.Fail(daemon.ExitUsage, "mount option %q is not known; there are allow_other, ro, rw, suid, nosuid, dev, nodev, exec, noexec, nonempty, echo, noecho", o)
+			return daemon.Fail(daemon.ExitUsage, "mount option %q is not known; there are allow_other, ro, rw, suid, nosuid, dev, nodev, exec, noexec, nonempty, echo, noecho, durability=fsync, durability=close", o)
 		}
+	}
+	if req.Durability != "" && req.Durability != daemon.DurableFsync && req.Durability != daemon.DurableClose {
+		return daemon.Fail(daemon.ExitUsage, "durability %q is not known; there are fsync and close", req.Durability)
 	}
 	switch req.Transport {
 	case "", "own", "uring", "stock":

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // TestUserKill: the life of a mount after kill -9 as an ordinary user, too: fusermount3 clears the stale one.
@@ -159,106 +157,4 @@ func TestTwoMountsStorm(t *testing.T) {
 	}) {
 		t.Errorf("the two mounts differ:\n%s", out)
 	}
-}
-
-// TestPowerCut cuts the power below a store: the store is on an ext4 image whose kernel forgets everything that was not
-// on disk yet (FS_IOC_SHUTDOWN). What was fsynced is there afterwards, with its name; what is left is a prefix.
-func TestPowerCut(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skipf("runs as root only: it mounts a loop device")
-	}
-	need(t, "mkfs.ext4")
-	for _, wait := range []time.Duration{0, 300 * time.Millisecond, 10 * time.Second} {
-		t.Run(fmt.Sprintf("after %v", wait), func(t *testing.T) { powerCut(t, wait) })
-	}
-}
-
-func powerCut(t *testing.T, wait time.Duration) {
-	base := t.TempDir()
-	image, disk := filepath.Join(base, "image"), filepath.Join(base, "disk")
-	if err := os.Mkdir(disk, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	script(t, base, time.Minute, "truncate -s 600M image; mkfs.ext4 -q -F image")
-	up := func() {
-		if out, err := exec.Command("mount", "-o", "loop", image, disk).CombinedOutput(); err != nil {
-			t.Skipf("no loop device to be had: %v %s", err, out)
-		}
-	}
-	up()
-	t.Cleanup(func() { _ = unix.Unmount(disk, unix.MNT_DETACH) })
-	w := newWorldIn(t, disk)
-	w.workspace("main")
-	dir := w.mount("main")
-
-	put := func(name, data string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	content := func(i int) string { return strings.Repeat(fmt.Sprintf("content %d ", i), 1+i*97%3000) }
-	synced := 0
-	for i := range 200 {
-		put(fmt.Sprintf("f%03d", i), content(i))
-		if i%10 == 9 {
-			// One fsync makes durable all that was acknowledged before it: what remains is a prefix.
-			f, err := os.Open(filepath.Join(dir, fmt.Sprintf("f%03d", i)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := f.Sync(); err != nil {
-				t.Fatal(err)
-			}
-			_ = f.Close()
-			synced = i + 1
-		}
-	}
-	for i := 200; i < 260; i++ { // these may be lost, from the end
-		put(fmt.Sprintf("f%03d", i), content(i))
-	}
-	time.Sleep(wait)
-	d, err := os.Open(disk)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const goingDown, noLogFlush = 0x8004587d, 2 // FS_IOC_SHUTDOWN
-	err = unix.IoctlSetPointerInt(int(d.Fd()), goingDown, noLogFlush)
-	_ = d.Close()
-	if err != nil {
-		t.Skipf("this file system cannot be shut down: %v", err)
-	}
-	w.kill()
-	tear(dir)
-	if err := unix.Unmount(disk, unix.MNT_DETACH); err != nil {
-		t.Fatal(err)
-	}
-	if !waitFor(time.Minute, func() bool { return connection(disk) == "" }) {
-		t.Fatal("the image stays mounted")
-	}
-	// The loop device goes with its last user, the daemon; only then is the image read anew.
-	waitFor(time.Minute, func() bool {
-		out, err := exec.Command("losetup", "-j", image).Output()
-		return err == nil && len(out) == 0
-	})
-	up()
-	w.remount("main", dir)
-	gone := -1
-	for i := range 260 {
-		b, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("f%03d", i)))
-		switch {
-		case err == nil && string(b) != content(i):
-			t.Errorf("file %d has %d bytes that nobody wrote as they are", i, len(b))
-		case err == nil && gone >= 0:
-			t.Errorf("file %d is there, file %d, which was written before it, is not", i, gone)
-		case err != nil && i < synced:
-			t.Errorf("file %d, which was durable, is gone: %v", i, err)
-		case err != nil && gone < 0:
-			gone = i
-		}
-	}
-	if wait >= 10*time.Second && gone >= 0 {
-		t.Errorf("file %d is gone, although everything was %v old when the power was cut", gone, wait)
-	}
-	t.Logf("%d files were durable, %d of 260 are there", synced, map[bool]int{true: 260, false: gone}[gone < 0])
-	put("after", "works")
 }

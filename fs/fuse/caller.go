@@ -45,7 +45,7 @@ func (r *rawFS) call(cancel <-chan struct{}, h *gofuse.InHeader) *caller {
 	c.header, c.pid, c.asked = h, h.Pid, false
 	c.Call = fs.Call{
 		UID: h.Uid, GID: h.Gid, PID: h.Pid, Groups: c.groupsFn, Who: c.whoFn, Yield: c.yieldFn,
-		Origin: r.origin, Cancel: cancel,
+		Origin: r.origin, Cancel: cancel, Durable: r.opts.DurableClose,
 	}
 	return c
 }

@@ -40,6 +40,9 @@ type Options struct {
 	// Control is what .wsfs shows at the root of the workspace; nil: there is no such name.
 	Control fs.Control
 
+	// DurableClose: every close and every other change waits until it would survive a power loss.
+	DurableClose bool
+
 	// Resolver attributes a caller to a session, a command and a process; nil leaves that unknown.
 	Resolver Resolver
 	// EchoHelper is the program, with its arguments, that calls RunEchoHelper on its standard input and output: by it

@@ -102,9 +102,16 @@ type MountRequest struct {
 	NonEmpty   bool   `json:"nonempty,omitempty"`
 	NoEcho     bool   `json:"noecho,omitempty"` // inotify does not hear of undo, rollback and restore
 	Transport  string `json:"transport,omitempty"`
+	Durability string `json:"durability,omitempty"` // "" is DurableFsync
 
 	run bool // for `wsfs run`
 }
+
+// What survives a power loss once a call has returned: what was synced, or everything.
+const (
+	DurableFsync = "fsync"
+	DurableClose = "close"
+)
 
 // Mount describes a mount that is served.
 type Mount struct {

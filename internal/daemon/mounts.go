@@ -112,6 +112,7 @@ func (d *Daemon) mountOptions(req *MountRequest, label string) fuse.Options {
 		AllowOther: req.AllowOther, ReadOnly: req.ReadOnly, Suid: req.Suid, Dev: req.Dev, NoExec: req.NoExec,
 		NonEmpty: req.NonEmpty, Name: sourceName(label, d.o.Store), Transport: fuse.Transport(req.Transport),
 		Log: d.log, EchoHelper: d.o.EchoHelper, NoEcho: req.NoEcho,
+		DurableClose: req.Durability == DurableClose,
 	}
 }
 
