@@ -94,7 +94,7 @@ func tuples(rows, cols int) string {
 
 // keyed runs query, which holds "VALUES %s", for any number of keys in as few statements as possible and calls scan
 // for each row. keys holds cols values a key: its number for the caller, the timeline, and the rest; pads match nothing.
-func keyed(ctx context.Context, q querier, query string, cols int, keys []any, scan func(*sql.Rows) error) error {
+func keyed(ctx context.Context, q querier, query string, cols int, keys []any, scan func(result) error) error {
 	for len(keys) > 0 {
 		n := min(len(keys)/cols, maxKeys)
 		size := n
@@ -132,22 +132,28 @@ const maxKeys = 256
 
 // querier is where a query runs: the writer's transaction, a reader's, or the pool.
 type querier interface {
-	query(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	// each calls scan with each row of a query, and stops at its first error.
+	each(ctx context.Context, query string, args []any, scan func(result) error) error
 }
 
-func eachRow(ctx context.Context, q querier, query string, args []any, scan func(*sql.Rows) error) error {
-	rows, err := q.query(ctx, query, args...)
+func eachRow(ctx context.Context, q querier, query string, args []any, scan func(result) error) error {
+	if err := q.each(ctx, query, args, scan); err != nil {
+		return fmt.Errorf("%s: %w", short(query), err)
+	}
+	return nil
+}
+
+// eachOf is querier.each of a statement of database/sql.
+func eachOf(ctx context.Context, st *sql.Stmt, args []any, scan func(result) error) error {
+	rows, err := st.QueryContext(ctx, args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return fmt.Errorf("%s: %w", short(query), err)
+		if err := scan(result{rows: rows}); err != nil {
+			return err
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("%s: %w", short(query), err)
-	}
-	return nil
+	return rows.Err()
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"math"
 	"slices"
@@ -201,7 +200,7 @@ func (s *Store) changeItems(ctx context.Context, page []*ChangeRow) error {
 	}
 	order := make(map[*ChangeRow][]int64)
 	c := newCells(8 + 2*versionWidth)
-	err := keyed(ctx, s.r, sqlChangeItems(), 3, keys, func(rows *sql.Rows) error {
+	err := keyed(ctx, s.r, sqlChangeItems(), 3, keys, func(rows result) error {
 		if err := c.scan(rows); err != nil {
 			return err
 		}

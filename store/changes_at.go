@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 )
 
@@ -19,7 +18,7 @@ func (s *Store) ChangesAt(ctx context.Context, at []Segment) ([]*ChangeRow, erro
 		keys = append(keys, int64(i), int64(seg.Timeline), int64(seg.Cut))
 	}
 	c := newCells(9)
-	err := keyed(ctx, s.r, sqlChangesAt, 3, keys, func(rows *sql.Rows) error {
+	err := keyed(ctx, s.r, sqlChangesAt, 3, keys, func(rows result) error {
 		if err := c.scan(rows); err != nil {
 			return err
 		}

@@ -63,7 +63,7 @@ func (s *Store) CheckRows(ctx context.Context, report func(Problem)) error {
 func (s *Store) check(ctx context.Context, bytes bool, report func(Problem)) error {
 	s.checking.Lock()
 	defer s.checking.Unlock()
-	err := s.r.snapshot(ctx, func(q querier) error {
+	err := s.r.longSnapshot(ctx, func(q querier) error {
 		c := &checker{s: s, q: q, report: report, bytes: bytes}
 		for _, step := range []func(context.Context) error{
 			c.integrity, c.rows, c.chains, c.segments, c.intervals, c.trees, c.counters, c.contents,
@@ -83,7 +83,7 @@ func (c *checker) problem(rule int, format string, args ...any) {
 
 // integrity asks the database itself. With damage there the other rules may fail to run at all; they are still tried.
 func (c *checker) integrity(ctx context.Context) error {
-	sn, ok := c.q.(*snapshot)
+	sn, ok := c.q.(*longSnapshot)
 	if !ok || c.s.drv.Integrity == nil {
 		return nil
 	}

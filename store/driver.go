@@ -57,6 +57,27 @@ const (
 // DB is an open database: one writing connection (nil in ModeReadOnly) and a pool for reading.
 type DB struct {
 	Writer, Reader *sql.DB
+	// Readers is how many reading connections there may be.
+	Readers int
+	// Conn opens one more connection for reading that does without database/sql. Nil: queries go to Reader.
+	Conn func() (Conn, error)
+}
+
+// Conn is a connection for reading, used by one goroutine at a time. The database must be open for as long.
+type Conn interface {
+	// Each runs a query, or a statement around several, and calls fn with each row until fn fails, which is its error then. args are
+	// int64, []byte, string or nil. fn must not use the connection. The end of ctx ends the query.
+	Each(ctx context.Context, query string, args []any, fn func(Row) error) error
+	Close() error
+}
+
+// Row is one row of a result. It, and the bytes it gave, are good until the function that got it returns.
+type Row interface {
+	// Int is column i, 0 for NULL; false if it is no integer.
+	Int(i int) (int64, bool)
+	// Bytes is column i, blob or text; nil for NULL and what is empty; false if it is something else.
+	Bytes(i int) ([]byte, bool)
+	Null(i int) bool
 }
 
 // Types are the names that the schema is written with.

@@ -57,7 +57,7 @@ func Queries(n int) map[string]string {
 		"log of steps by command": sqlStepsCommand,
 		"log of steps by session": sqlStepsSession,
 		"versions in":             sqlVersionsIn,
-		"few versions":            sqlFewVersions,
+		"version at":              sqlVersionAt,
 		"step ends":               sqlStepEnds,
 		"step heads":              sqlStepHeads,
 		"step items":              sqlStepItems,

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 )
 
@@ -37,7 +36,7 @@ func (v *View) namesOf(ctx context.Context, ino Ino) ([]Name, error) {
 	var cand []dirName
 	c := newCells(2)
 	for _, query := range []string{sqlInoLive, sqlInoPast} {
-		err := keyed(ctx, v.q, query, 4, keys, func(rows *sql.Rows) error {
+		err := keyed(ctx, v.q, query, 4, keys, func(rows result) error {
 			if err := c.scan(rows); err != nil {
 				return err
 			}

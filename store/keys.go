@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 )
 
@@ -40,7 +39,7 @@ type nameHit struct {
 // namesAt answers name keys (number, timeline, parent, name, cut). hits is indexed by the keys' numbers.
 func namesAt(ctx context.Context, q querier, keys []any, hits []nameHit) error {
 	c := newCells(4)
-	scan := func(rows *sql.Rows) error {
+	scan := func(rows result) error {
 		if err := c.scan(rows); err != nil {
 			return err
 		}
@@ -117,123 +116,6 @@ func namesNearest(ctx context.Context, q querier, path []Segment, names []dirNam
 type dirName struct {
 	parent Ino
 	name   string
-}
-
-// versionsOn finds the states of inodes in a read path. The result has nil where there is none.
-func versionsOn(ctx context.Context, q querier, path []Segment, inos []Ino) ([]*Version, error) {
-	out := make([]*Version, len(inos))
-	found := make([]int32, len(inos)) // 1 + the segment that out is from
-	c := newCells(1 + versionWidth)
-	run := func(keys []any) error {
-		return keyed(ctx, q, sqlVersions, 4, keys, func(rows *sql.Rows) error {
-			if err := c.scan(rows); err != nil {
-				return err
-			}
-			v, err := c.version(1)
-			if err != nil {
-				return err
-			}
-			n := int(c.int(0))
-			i, seg := n/len(path), int32(n%len(path))
-			if found[i] == 0 || seg < found[i]-1 {
-				out[i], found[i] = v, seg+1
-			}
-			return nil
-		})
-	}
-	var keys []any
-	add := func(i, j int) {
-		keys = append(keys, int64(i*len(path)+j), int64(path[j].Timeline), int64(inos[i]), int64(path[j].Cut))
-	}
-	// A small question asks every segment at once; a large one goes on only with what is still missing.
-	if len(inos)*len(path) <= 256 {
-		for i := range inos {
-			for j := range path {
-				add(i, j)
-			}
-		}
-		return out, run(keys)
-	}
-	var left []int
-	for i := range inos {
-		left = append(left, i)
-	}
-	for j := range path {
-		ask := left
-		if j < len(path)-1 && len(left) > fewInos {
-			var err error
-			if ask, err = inSegment(ctx, q, path[j].Timeline, inos, left); err != nil {
-				return nil, err
-			}
-		}
-		if low, high, dense := denseInos(inos, ask); dense {
-			few, err := fewVersions(ctx, q, path[j].Timeline, low, high, 4*len(ask))
-			if err != nil {
-				return nil, err
-			}
-			if dense = few; dense {
-				err = versionsIn(ctx, q, path[j], inos, ask, low, high, out)
-			}
-			if err != nil {
-				return nil, err
-			}
-			if dense {
-				left = slices.DeleteFunc(left, func(i int) bool { return out[i] != nil })
-				continue
-			}
-		}
-		keys = keys[:0]
-		for _, i := range ask {
-			add(i, j)
-		}
-		if err := run(keys); err != nil {
-			return nil, err
-		}
-		left = slices.DeleteFunc(left, func(i int) bool { return out[i] != nil })
-	}
-	return out, nil
-}
-
-// sqlVersionsIn looks at every version of the inodes between two and keeps the newest of each at the cut.
-const sqlVersionsIn = `SELECT ` + versionCols + ` FROM file_version v WHERE v.timeline_id = ? AND v.ino >= ? AND v.ino <= ? AND v.seq <= ?
-	AND NOT EXISTS (SELECT 1 FROM file_version w WHERE w.timeline_id = v.timeline_id AND w.ino = v.ino AND w.seq > v.seq AND w.seq <= ?)`
-
-const sqlFewVersions = `SELECT v.ino FROM file_version v WHERE v.timeline_id = ? AND v.ino >= ? AND v.ino <= ? LIMIT 1 OFFSET ?`
-
-// fewVersions reports whether the inodes between two have at most that many versions on a timeline, however long it is.
-func fewVersions(ctx context.Context, q querier, t TimelineID, low, high Ino, most int) (bool, error) {
-	more, err := scanAll(ctx, q, 1, sqlFewVersions, []any{int64(t), int64(low), int64(high), int64(most)}, func(*cells) error { return nil })
-	return !more, err
-}
-
-// denseInos reports whether the inodes (indexes into inos) are most of those between the lowest and the highest.
-func denseInos(inos []Ino, ask []int) (low, high Ino, dense bool) {
-	if len(ask) <= fewInos {
-		return 0, 0, false
-	}
-	low, high = inos[ask[0]], inos[ask[0]]
-	for _, i := range ask {
-		low, high = min(low, inos[i]), max(high, inos[i])
-	}
-	return low, high, high-low < Ino(len(ask)+len(ask)/4)
-}
-
-// versionsIn finds the states of inodes on one segment.
-func versionsIn(ctx context.Context, q querier, seg Segment, inos []Ino, ask []int, low, high Ino, out []*Version) error {
-	at := make([]int32, high-low+1) // 1 + index
-	for _, i := range ask {
-		at[inos[i]-low] = int32(i) + 1
-	}
-	args := []any{int64(seg.Timeline), int64(low), int64(high), int64(seg.Cut), int64(seg.Cut)}
-	_, err := scanAll(ctx, q, versionWidth, sqlVersionsIn, args, func(c *cells) error {
-		if i := at[Ino(c.int(1))-low]; i > 0 {
-			v, err := c.version(0)
-			out[i-1] = v
-			return err
-		}
-		return c.bad
-	})
-	return err
 }
 
 // fewInos are cheaper to ask for than to look for.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 
 	"wsfs/blob"
@@ -47,7 +46,7 @@ func (s *Store) MissingBlobs(ctx context.Context, refs []blob.Ref) ([]int, error
 	}
 	have := make([]bool, len(refs))
 	c := newCells(1)
-	err := keyed(ctx, s.r, sqlHasBlobs, 2, keys, func(rows *sql.Rows) error {
+	err := keyed(ctx, s.r, sqlHasBlobs, 2, keys, func(rows result) error {
 		if err := c.scan(rows); err != nil {
 			return err
 		}
@@ -70,7 +69,7 @@ func (s *Store) LocateMany(ctx context.Context, refs []blob.Ref, found func(blob
 		keys = append(keys, int64(i), refs[i][:])
 	}
 	c := newCells(7)
-	err := keyed(ctx, s.r, sqlLocateIn, 2, keys, func(rows *sql.Rows) error {
+	err := keyed(ctx, s.r, sqlLocateIn, 2, keys, func(rows result) error {
 		if err := c.scan(rows); err != nil {
 			return err
 		}

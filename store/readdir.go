@@ -3,18 +3,15 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
+	"math"
 	"slices"
 )
 
 const (
-	// The head of a timeline without ancestors, names and attributes in one go. The + keeps SQLite on the primary key.
-	sqlDirHead = `SELECT f.name, f.kind, ` + versionCols + ` FROM file_node f
-		JOIN file_version v ON v.timeline_id = f.timeline_id AND v.ino = f.ino
-		AND v.seq = (SELECT max(w.seq) FROM file_version w WHERE w.timeline_id = f.timeline_id AND w.ino = f.ino)
-		WHERE f.timeline_id = ? AND f.parent_ino = ? ORDER BY f.name`
-	// Names of now and of the past for every segment of a chain: number, timeline, directory, cut.
+	// The head of a timeline: the primary key gives the names in their order.
+	sqlDirHead = `SELECT f.name, f.ino, f.kind FROM file_node f WHERE f.timeline_id = ? AND f.parent_ino = ? ORDER BY f.name`
+	// Names of now and of the past for every segment of a chain: number, timeline, directory, cut. The + keeps SQLite on the primary key.
 	sqlDirLive = `WITH k(n, t, p, c) AS (VALUES %s)
 		SELECT k.n, f.name, f.ino, f.kind FROM k CROSS JOIN file_node f
 		WHERE f.timeline_id = k.t AND f.parent_ino = k.p AND +f.seq <= k.c`
@@ -29,21 +26,27 @@ type entry struct {
 	seg  int32
 	kind uint32
 	ino  Ino // 0: removed here
-	ver  *Version
 }
 
 // ReadDir calls fn with every entry of a directory, in byte order of the names, with its attributes, and stops at the
 // first error, which it returns. It takes a few queries however many entries there are. All entries are of one moment,
 // and no transaction is held while fn runs. A directory that does not exist has no entries.
 func (v *View) ReadDir(ctx context.Context, parent Ino, fn func(Name, *Version) error) error {
+	return v.ReadNames(ctx, parent, math.MaxInt, fn)
+}
+
+// ReadNames is ReadDir, but of a directory with more than most entries it reads only the names: the versions are nil. Names cost a quarter
+// of what attributes do.
+func (v *View) ReadNames(ctx context.Context, parent Ino, most int, fn func(Name, *Version) error) error {
 	var list []entry
+	var vers []*Version
 	read := func(q querier) (err error) {
-		list, err = readDir(ctx, q, v.path, parent)
+		list, vers, err = readDir(ctx, q, v.path, parent, most)
 		return err
 	}
 	var err error
-	if len(v.path) == 1 && v.path[0].Cut == MaxSeq || v.q != querier(v.s.r) {
-		err = read(v.q) // one query, or in a transaction already
+	if v.q != querier(v.s.r) {
+		err = read(v.q) // in a transaction already
 	} else {
 		err = v.s.r.snapshot(ctx, read)
 	}
@@ -52,20 +55,21 @@ func (v *View) ReadDir(ctx context.Context, parent Ino, fn func(Name, *Version) 
 	}
 	for i := range list {
 		e := &list[i]
-		if err := fn(Name{Parent: parent, Name: e.name, Ino: e.ino, Type: e.kind}, e.ver); err != nil {
+		var ver *Version
+		if vers != nil {
+			ver = vers[i]
+		}
+		if err := fn(Name{Parent: parent, Name: e.name, Ino: e.ino, Type: e.kind}, ver); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func readDir(ctx context.Context, q querier, path []Segment, parent Ino) ([]entry, error) {
-	if len(path) == 1 && path[0].Cut == MaxSeq {
-		return readDirHead(ctx, q, path[0].Timeline, parent)
-	}
+func readDir(ctx context.Context, q querier, path []Segment, parent Ino, most int) ([]entry, []*Version, error) {
 	list, err := dirNames(ctx, q, path, parent)
-	if err != nil {
-		return nil, err
+	if err != nil || len(list) > most {
+		return list, nil, err
 	}
 	inos := make([]Ino, len(list))
 	for i := range list {
@@ -73,44 +77,51 @@ func readDir(ctx context.Context, q querier, path []Segment, parent Ino) ([]entr
 	}
 	vers, err := versionsOn(ctx, q, path, inos)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i := range list {
 		if vers[i] == nil {
-			return nil, fmt.Errorf("%q is inode %d, which has no version: run `wsfs check`: %w", list[i].name, list[i].ino, ErrCorrupt)
+			return nil, nil, fmt.Errorf("%q is inode %d, which has no version: run `wsfs check`: %w", list[i].name, list[i].ino, ErrCorrupt)
 		}
-		list[i].ver = vers[i]
 	}
-	return list, nil
+	return list, vers, nil
 }
 
-func readDirHead(ctx context.Context, q querier, t TimelineID, parent Ino) ([]entry, error) {
-	var list []entry
-	c := newCells(2 + versionWidth)
-	err := eachRow(ctx, q, sqlDirHead, []any{int64(t), int64(parent)}, func(rows *sql.Rows) error {
-		if err := c.scan(rows); err != nil {
-			return err
-		}
-		ver, err := c.version(2)
-		if err != nil {
-			return err
-		}
-		list = append(list, entry{name: c.string(0), kind: uint32(c.int(1)), ino: ver.Ino, ver: ver})
-		return nil
-	})
-	return list, err
+// dirList collects entries, their names in one piece of memory.
+type dirList struct {
+	list []entry
+	text []byte
+	ends []int
+}
+
+func (d *dirList) add(c *cells, col int, seg int32) error {
+	d.text = append(d.text, c.lent(col)...)
+	d.ends = append(d.ends, len(d.text))
+	d.list = append(d.list, entry{seg: seg, ino: Ino(c.int(col + 1)), kind: uint32(c.int(col + 2))})
+	return c.bad
+}
+
+func (d *dirList) entries() []entry {
+	text, at := string(d.text), 0
+	for i, end := range d.ends {
+		d.list[i].name, at = text[at:end], end
+	}
+	return d.list
 }
 
 // dirNames merges the names of a directory over a read path: the nearest segment that has a row decides.
 func dirNames(ctx context.Context, q querier, path []Segment, parent Ino) ([]entry, error) {
-	var list []entry
+	var d dirList
+	if len(path) == 1 && path[0].Cut == MaxSeq {
+		_, err := scanAll(ctx, q, 3, sqlDirHead, []any{int64(path[0].Timeline), int64(parent)}, func(c *cells) error { return d.add(c, 0, 0) })
+		return slices.DeleteFunc(d.entries(), func(e entry) bool { return e.ino == 0 }), err
+	}
 	c := newCells(4)
-	scan := func(rows *sql.Rows) error {
+	scan := func(rows result) error {
 		if err := c.scan(rows); err != nil {
 			return err
 		}
-		list = append(list, entry{seg: int32(c.int(0)), name: c.string(1), ino: Ino(c.int(2)), kind: uint32(c.int(3))})
-		return c.bad
+		return d.add(c, 1, int32(c.int(0)))
 	}
 	var live, past []any
 	for i, seg := range path {
@@ -127,6 +138,7 @@ func dirNames(ctx context.Context, q querier, path []Segment, parent Ino) ([]ent
 		return nil, err
 	}
 	// On one segment a name is either live or in the past at a cut, never both.
+	list := d.entries()
 	slices.SortFunc(list, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.seg, b.seg))
 	})

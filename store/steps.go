@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 )
@@ -99,7 +98,7 @@ func (s *Store) VersionsByID(ctx context.Context, ids []VersionID) ([]*Version, 
 		keys = append(keys, int64(i), int64(id))
 	}
 	c := newCells(1 + versionWidth)
-	err := keyed(ctx, s.r, sqlVersionsByID, 2, keys, func(rows *sql.Rows) error {
+	err := keyed(ctx, s.r, sqlVersionsByID, 2, keys, func(rows result) error {
 		if err := c.scan(rows); err != nil {
 			return err
 		}

@@ -149,7 +149,7 @@ func (s *Store) openDatabase(ctx context.Context, mode Mode) error {
 	if err != nil {
 		return s.dbError("open the database", err)
 	}
-	s.r = &readers{drv: &s.drv, db: db.Reader}
+	s.r = newReaders(&s.drv, db)
 	if db.Writer == nil {
 		return nil
 	}

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -198,7 +197,7 @@ func (v *View) namesOfAll(ctx context.Context, inos []Ino) (map[Ino][]Name, erro
 	seen := make(map[dirName]bool)
 	var cand []dirName
 	c := newCells(2)
-	scan := func(rows *sql.Rows) error {
+	scan := func(rows result) error {
 		if err := c.scan(rows); err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 )
 
@@ -99,7 +98,7 @@ func (w *who) preload(ctx context.Context, ids []CommandID) error {
 		}
 	}
 	c := newCells(commandColCount)
-	return keyed(ctx, w.q, sqlCommandsByID, 2, keys, func(rows *sql.Rows) error {
+	return keyed(ctx, w.q, sqlCommandsByID, 2, keys, func(rows result) error {
 		if err := c.scan(rows); err != nil {
 			return err
 		}
@@ -175,7 +174,7 @@ func (w *who) preloadProcesses(ctx context.Context, ids []ProcessID) error {
 			}
 		}
 		ids = nil
-		err := keyed(ctx, w.q, sqlProcesses, 2, keys, func(rows *sql.Rows) error {
+		err := keyed(ctx, w.q, sqlProcesses, 2, keys, func(rows result) error {
 			if err := c.scan(rows); err != nil {
 				return err
 			}

@@ -105,16 +105,12 @@ func (w *writer) exec(ctx context.Context, query string, args ...any) (sql.Resul
 	return r, nil
 }
 
-func (w *writer) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+func (w *writer) each(ctx context.Context, query string, args []any, scan func(result) error) error {
 	st, err := w.prepare(ctx, query)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	rows, err := st.QueryContext(ctx, args...)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", short(query), err)
-	}
-	return rows, nil
+	return eachOf(ctx, st, args, scan)
 }
 
 func (d *Driver) rebind(query string) string {

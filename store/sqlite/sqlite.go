@@ -20,8 +20,6 @@ import (
 	"strings"
 	"syscall"
 
-	sqlite3 "modernc.org/sqlite"
-
 	"wsfs/store"
 )
 
@@ -35,6 +33,8 @@ const (
 	// logKept is what stays of the log's file once it is folded in. The length of the file tells when that is due again, so this
 	// must be well below: at CheckpointBytes, every transaction after the first checkpoint came with one of its own.
 	logKept = store.CheckpointBytes / 4
+	// busyTimeout, in ms, is for what another process holds: sqlite3 on the command line, a backup.
+	busyTimeout = 10_000
 )
 
 // Driver returns the hooks for package store.
@@ -80,7 +80,7 @@ func probe(dir string) (int, error) {
 	}
 	// A checkpoint that was cut short leaves a header that names more pages than the file has, until the log, which has
 	// them, is folded in again. writable_schema is what makes SQLite look at the header all the same.
-	db, err := sql.Open("sqlite", dsn(path, "ro", url.Values{"immutable": {"1"}}, "writable_schema(1)"))
+	db, err := openDB(dsn(path, "ro", url.Values{"immutable": {"1"}}, "writable_schema(1)"))
 	if err != nil {
 		return 0, err
 	}
@@ -119,7 +119,7 @@ func open(ctx context.Context, dir string, mode store.Mode) (store.DB, error) {
 		}
 		// The journal mode is not among the pragmas: it must come after page_size.
 		w, err := openPool(ctx, dsn(path, m, url.Values{"_journal_mode": {"WAL"}, "_synchronous": {"NORMAL"}},
-			"busy_timeout(10000)", fmt.Sprintf("page_size(%d)", pageSize), "wal_autocheckpoint(0)", "cache_size(-65536)",
+			fmt.Sprintf("busy_timeout(%d)", busyTimeout), fmt.Sprintf("page_size(%d)", pageSize), "wal_autocheckpoint(0)", "cache_size(-65536)",
 			"temp_store(memory)", fmt.Sprintf("journal_size_limit(%d)", logKept)), 1)
 		if err != nil {
 			return db, fmt.Errorf("open %s: %w", path, err)
@@ -127,8 +127,9 @@ func open(ctx context.Context, dir string, mode store.Mode) (store.DB, error) {
 		db.Writer = w
 	}
 	// Readers may create the -shm file, but never write the database: query_only, and they never checkpoint.
-	r, err := openPool(ctx, dsn(path, "ro", nil, "busy_timeout(10000)", "query_only(1)", "wal_autocheckpoint(0)",
-		"cache_size(-16384)", "temp_store(memory)"), max(4, 2*runtime.NumCPU()))
+	pragmas := append([]string{fmt.Sprintf("busy_timeout(%d)", busyTimeout)}, readerPragmas()...)
+	db.Readers = max(4, 2*runtime.NumCPU())
+	r, err := openPool(ctx, dsn(path, "ro", nil, pragmas...), db.Readers)
 	if err != nil {
 		if db.Writer != nil {
 			_ = db.Writer.Close() // the first error counts
@@ -136,11 +137,17 @@ func open(ctx context.Context, dir string, mode store.Mode) (store.DB, error) {
 		return store.DB{}, fmt.Errorf("open %s for reading: %w", path, err)
 	}
 	db.Reader = r
+	db.Conn = func() (store.Conn, error) { return openConn(path) }
 	return db, nil
 }
 
+// readerPragmas are what every connection for reading begins with.
+func readerPragmas() []string {
+	return []string{"query_only(1)", "wal_autocheckpoint(0)", "cache_size(-16384)", "temp_store(memory)"}
+}
+
 func openPool(ctx context.Context, dsn string, conns int) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", dsn)
+	db, err := openDB(dsn)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +195,10 @@ func scanOne(ctx context.Context, q store.Queryer, query string, dest ...any) er
 }
 
 func classify(err error) store.Class {
-	var e *sqlite3.Error
+	var e interface { // *sqlite3.Error and *sqliteError
+		error
+		Code() int
+	}
 	if !errors.As(err, &e) {
 		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 			return store.ClassFull
