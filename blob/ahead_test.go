@@ -95,19 +95,22 @@ func TestAheadStopped(t *testing.T) {
 		data[i] = byte(r.Uint32())
 	}
 	a := s.NewAhead(bytes.NewReader(data))
+	stored := func(n int64) { // an Edit of nothing more waits for it; Stop alone may be quicker
+		for used(t, dir) < n {
+			if t.Context().Err() != nil {
+				t.Fatal("the windows are never stored")
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
 	a.Window(0)
+	stored(w) // else it would find what PutReader stores and store nothing
 	kept, err := s.PutReader(t.Context(), bytes.NewReader(data[:w]))
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.Window(w)
-	// An Edit of nothing more waits for both; Stop alone may be quicker than they are.
-	for used(t, dir) < 3*w {
-		if t.Context().Err() != nil {
-			t.Fatal("the windows are never stored")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	stored(3 * w)
 	before := used(t, dir)
 	a.Stop()
 	readSmall(t, s, kept.Content, data[:w])

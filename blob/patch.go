@@ -62,6 +62,7 @@ func (s *Store) StagePatch(ctx context.Context, base Content, size int64, dirty 
 		return Staged{}, false, nil
 	}
 	w := s.newRecordWriter(Raw, 0)
+	w.room = s.o.Room
 	defer w.release()
 	buf := make([]byte, 0, pieceSize)
 	put := func() error {

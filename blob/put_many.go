@@ -37,6 +37,7 @@ func (s *Store) PutMany(ctx context.Context, data [][]byte) ([]Staged, error) {
 		s.o.Log.Warn("not known which blobs are stored already, so all are stored", "blobs", len(ask), "err", err)
 	}
 	w := s.newRecordWriter(s.o.Small, s.o.InlineMax)
+	w.room = s.o.Room
 	defer w.release()
 	for i, d := range data {
 		ref := out[i].Content.Ref

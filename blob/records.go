@@ -14,7 +14,8 @@ type recordWriter struct {
 	first     int        // locs from here on are in buf, with offsets into it
 	locs      []Location // what was added
 	written   int64
-	stream    bool // much more follows, and then a Sync
+	stream    bool                // much more follows, and then a Sync
+	room      func(n int64) error // may refuse what was not acknowledged yet; nil: never
 }
 
 func (s *Store) newRecordWriter(e Encoding, inlineMax int) *recordWriter {
@@ -56,6 +57,11 @@ func (w *recordWriter) add(ref Ref, data []byte) error {
 // flush appends what was added to a pack. After an error the writer is of no use any more.
 func (w *recordWriter) flush() error {
 	if len(w.buf) > 0 {
+		if w.room != nil {
+			if err := w.room(int64(len(w.buf))); err != nil {
+				return err
+			}
+		}
 		pack, off, err := w.s.packs.append(w.buf)
 		if err != nil {
 			return err

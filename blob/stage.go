@@ -236,7 +236,7 @@ func (b *batch) place(ctx context.Context, cands []candidate) error {
 		b.s.o.Log.Warn("not known which blobs are stored already, so all are stored", "blobs", len(refs), "err", err)
 	}
 	w := b.s.newRecordWriter(b.encoding, b.inlineMax)
-	w.stream = b.stream
+	w.stream, w.room = b.stream, b.s.o.Room
 	defer w.release()
 	for _, c := range fresh {
 		if _, ok := have[c.ref]; ok {

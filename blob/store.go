@@ -27,6 +27,9 @@ type Options struct {
 	Large Encoding
 	// Workers is how many goroutines one large Edit or PutReader may use; 0 means one per CPU.
 	Workers int
+	// Room is asked before n more bytes of what Put and Edit are given are written; it returns an error that wraps ENOSPC to
+	// keep a reserve for what Settle has to write. Nil: there is room until the disk says otherwise.
+	Room func(n int64) error
 	// Log gets what is odd but no error of a call. Nil discards it.
 	Log *slog.Logger
 }

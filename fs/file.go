@@ -152,8 +152,14 @@ func (fl *file) write(f *FS, c *Call, p []byte, off int64) error {
 	if fl.inMem {
 		fl.grow(to)
 		copy(fl.mem[off:], p)
-	} else if _, err := fl.spill.WriteAt(p, off); err != nil {
-		return fmt.Errorf("write to a scratch file: %w", err)
+	} else {
+		err := f.st.Room(int64(len(p)))
+		if err == nil {
+			_, err = fl.spill.WriteAt(p, off)
+		}
+		if err != nil {
+			return fmt.Errorf("write to a scratch file: %w", err)
+		}
 	}
 	fl.validBytes += fl.valid.add(off, int64(len(p)))
 	fl.size = max(fl.size, to)

@@ -106,6 +106,7 @@ type pipeline struct {
 	last    atomic.Int64 // slot of the last op appended
 	applied atomic.Int64 // highest slot in the database
 	pending atomic.Int64 // bytes of memory between the two
+	waiting atomic.Int64 // and of the journal: about what they take in the database and packs
 	packed  atomic.Int64 // highest slot of an op with content in packs: what its sync must flush as well
 	groups  atomic.Int64
 
@@ -193,6 +194,7 @@ func (p *pipeline) append(op *Op) (Slot, error) {
 	p.queue = append(p.queue, queued{op, size, held})
 	p.last.Store(pos)
 	p.pending.Add(held)
+	p.waiting.Add(size)
 	if p.idle || len(p.queue) == p.o.groupOps {
 		p.nudge()
 	}

@@ -138,14 +138,14 @@ func (p *pipeline) commit(todo []queued) bool {
 	ctx := context.Background()
 	pause := 10 * time.Millisecond
 	for tries := 1; ; tries++ {
-		ops, staged, held := unpack(todo)
+		ops, staged := unpack(todo)
 		last := p.applied.Load() + int64(len(ops))
 		err := p.applyOnce(ctx, ops, staged, last)
 		if p.brk.err() != nil {
 			return false
 		}
 		if err == nil || transient(err) && p.has(ctx, last) { // it may also have failed after the commit
-			p.committed(last, held, staged)
+			p.committed(last, staged)
 			return p.retire(ctx) && p.loosen(ctx)
 		}
 		err = fmt.Errorf("apply changes %d to %d: %w", last-int64(len(ops))+1, last, err)
@@ -168,14 +168,13 @@ func (p *pipeline) commit(todo []queued) bool {
 	}
 }
 
-func unpack(todo []queued) (ops []*Op, staged []blob.Staged, held int64) {
+func unpack(todo []queued) (ops []*Op, staged []blob.Staged) {
 	ops = make([]*Op, len(todo))
 	for i, q := range todo {
 		ops[i] = q.op
 		staged = append(staged, q.op.Contents...)
-		held += q.held
 	}
-	return ops, staged, held
+	return ops, staged
 }
 
 // has reports whether the database has the op at slot.
@@ -184,20 +183,23 @@ func (p *pipeline) has(ctx context.Context, slot int64) bool {
 	return err == nil && applied[p.j.head.journal] >= slot
 }
 
-// committed takes the ops up to slot last, which held so much memory, off the queue.
-func (p *pipeline) committed(last, held int64, staged []blob.Staged) {
+// committed takes the ops up to slot last off the queue.
+func (p *pipeline) committed(last int64, staged []blob.Staged) {
 	p.cs.Applied(staged)
 	p.groups.Add(1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := last - p.applied.Load()
+	for _, q := range p.queue[:n] {
+		p.pending.Add(-q.held)
+		p.waiting.Add(-q.size)
+	}
 	clear(p.queue[:n])
 	p.queue = p.queue[n:]
 	if p.stalled != nil && !p.tight {
 		p.o.log.Info("the database takes changes again", "slot", last)
 		p.stalled = nil
 	}
-	p.pending.Add(-held)
 	p.applied.Store(last)
 	close(p.turn)
 	p.turn = make(chan struct{})

@@ -59,6 +59,7 @@ type Store struct {
 	checking sync.Mutex
 	ids      idAlloc
 	pipe     *pipeline
+	room     *room
 	amends   atomic.Int64 // groups that were committed and amended something
 }
 
@@ -100,7 +101,7 @@ func Open(ctx context.Context, dir string, drv Driver, o Options) (*Store, error
 	if err := probe(dir, &drv, o.ReadOnly); err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, drv: drv, o: o}
+	s := &Store{dir: dir, drv: drv, o: o, room: newRoom(dir)}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.closeAll())
 	}
@@ -130,7 +131,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 		s.a, s.merge = newApplier(s), newMerger(s)
 	}
 	b := s.o.Blob
-	b.ReadOnly, b.Log = s.o.ReadOnly, s.o.Log
+	b.ReadOnly, b.Log, b.Room = s.o.ReadOnly, s.o.Log, s.Room
 	if s.blobs, err = blob.Open(s.dir, s, b); err != nil {
 		return fmt.Errorf("open the blobs of store %s: %w", s.dir, err)
 	}

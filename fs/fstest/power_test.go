@@ -20,7 +20,10 @@ type powered struct {
 }
 
 // newPowered mounts workspace main of a new store; args are those of `wsfs mount`.
-func newPowered(t *testing.T, args ...string) *powered {
+func newPowered(t *testing.T, args ...string) *powered { return newPoweredOf(t, "600M", args...) }
+
+// newPoweredOf does so on a disk of that size.
+func newPoweredOf(t *testing.T, size string, args ...string) *powered {
 	if os.Geteuid() != 0 {
 		t.Skipf("runs as root only: it mounts a loop device")
 	}
@@ -30,7 +33,7 @@ func newPowered(t *testing.T, args ...string) *powered {
 	if err := os.Mkdir(p.disk, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	script(t, base, time.Minute, "truncate -s 600M image; mkfs.ext4 -q -F image")
+	script(t, base, time.Minute, "truncate -s "+size+" image; mkfs.ext4 -q -F -m 0 image")
 	p.up(t)
 	t.Cleanup(func() { _ = unix.Unmount(p.disk, unix.MNT_DETACH) })
 	p.world = newWorldIn(t, p.disk)
