@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"syscall"
 
 	fusefs "github.com/hanwen/go-fuse/v2/fs"
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
@@ -13,9 +14,10 @@ import (
 
 func main() {
 	through := flag.Bool("passthrough", true, "let the kernel read and write open files without asking, where it allows that")
+	others := flag.Bool("allow_other", false, "other users may use it, the kernel checks permissions, set-user-ID programs and devices work")
 	flag.Parse()
 	if flag.NArg() != 2 {
-		fmt.Fprintln(os.Stderr, "usage: loopback [-passthrough=false] DIR MOUNTPOINT")
+		fmt.Fprintln(os.Stderr, "usage: loopback [-passthrough=false] [-allow_other] DIR MOUNTPOINT")
 		os.Exit(2)
 	}
 	var without uint64
@@ -27,9 +29,14 @@ func main() {
 		fmt.Fprintf(os.Stderr, "loopback: open %s: %v\n", flag.Arg(0), err)
 		os.Exit(1)
 	}
-	server, err := fusefs.Mount(flag.Arg(1), root, &fusefs.Options{
-		MountOptions: gofuse.MountOptions{FsName: "loopback", Name: "loopback", DirectMount: os.Geteuid() == 0, DisabledCapabilities: without},
-	})
+	options := gofuse.MountOptions{
+		FsName: "loopback:" + flag.Arg(0), Name: "loopback", DirectMount: os.Geteuid() == 0, DisabledCapabilities: without, EnableLocks: *others,
+	}
+	if *others {
+		options.AllowOther, options.Options = true, []string{"default_permissions"}
+		options.DirectMountFlags = syscall.MS_RELATIME
+	}
+	server, err := fusefs.Mount(flag.Arg(1), root, &fusefs.Options{MountOptions: options})
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "loopback: mount on %s: %v\n", flag.Arg(1), err)
 		os.Exit(1)
