@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +78,24 @@ func mountedAt(t *testing.T, point string) bool {
 		t.Fatal(err)
 	}
 	return MountAt(mounts, point) != nil
+}
+
+// TestMountAfterUmount mounts again in the moment after umount(8), which the server has not noticed yet.
+func TestMountAfterUmount(t *testing.T) {
+	needFUSE(t)
+	ctx := context.Background()
+	_, c := serve(t, newStore(t), Options{})
+	if err := c.CreateWorkspace(ctx, "main"); err != nil {
+		t.Fatal(err)
+	}
+	point := mountFor(t, c, "main")
+	for i := range 30 {
+		sh(t, `echo $2 > "$1/f" && fusermount3 -u "$1"`, point, strconv.Itoa(i))
+		if _, err := c.Mount(ctx, MountRequest{Workspace: "main", Mountpoint: Path(point)}); err != nil {
+			t.Fatalf("round %d: %v", i, err)
+		}
+		sh(t, `test "$(cat "$1/f")" = $2`, point, strconv.Itoa(i))
+	}
 }
 
 func TestMountUnmount(t *testing.T) {

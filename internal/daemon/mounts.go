@@ -20,6 +20,9 @@ import (
 // unmountPatience is how long the end of the daemon waits for users of a mount before it cuts them off.
 const unmountPatience = 2 * time.Second
 
+// partPatience is how long a new mount waits for the end of one that umount(8) has just taken away from its place.
+const partPatience = 20 * time.Second
+
 // mounted is one mount that this daemon serves.
 type mounted struct {
 	req   MountRequest
@@ -35,6 +38,7 @@ func (d *Daemon) mount(ctx context.Context, req MountRequest) (Mount, error) {
 	if err := d.checkPlace(point); err != nil {
 		return Mount{}, err
 	}
+	d.waitParted(ctx, point)
 	entry := &mounted{req: req, since: d.o.Now(), gone: make(chan struct{})}
 	d.mu.Lock()
 	d.tried = true
@@ -85,6 +89,26 @@ func (d *Daemon) mount(ctx context.Context, req MountRequest) (Mount, error) {
 		close(entry.gone)
 	}()
 	return info, nil
+}
+
+// waitParted waits for the end of a mount that is in the mount table no more. umount(8) returns before its server has
+// noticed, and whoever mounts again in the next line of a script must not be told that the place is taken.
+func (d *Daemon) waitParted(ctx context.Context, point string) {
+	d.mu.Lock()
+	had := d.mounts[point]
+	made := had != nil && had.m != nil
+	d.mu.Unlock()
+	if !made {
+		return
+	}
+	if table, err := Mounts(); err != nil || MountAt(table, point) != nil {
+		return
+	}
+	select {
+	case <-had.gone:
+	case <-ctx.Done():
+	case <-time.After(partPatience):
+	}
 }
 
 // mountOn mounts what req asks for.
