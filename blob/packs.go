@@ -131,7 +131,7 @@ func (p *packs) resume(n uint32) error {
 	return f.Close()
 }
 
-func (p *packs) path(n uint32) string { return filepath.Join(p.dir, fmt.Sprintf("%08d.pack", n)) }
+func (p *packs) path(n uint32) string { return filepath.Join(p.dir, PackName(n)) }
 
 func parsePackName(name string) (n uint32, ok bool) {
 	if len(name) != len("00000000.pack") || name[8:] != ".pack" {

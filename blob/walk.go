@@ -131,24 +131,5 @@ func (s *Store) Verify(ctx context.Context, loc Location) error {
 	if err := s.load(loc, make([]byte, loc.Size)); err != nil {
 		return err
 	}
-	if loc.Pack == 0 {
-		return nil
-	}
-	var h [recordHeader]byte
-	if loc.Offset < packHeader+recordHeader {
-		return bad("its row names bytes before the first record")
-	}
-	head := loc
-	head.Offset -= recordHeader
-	if err := s.readPack(h[:], head); err != nil {
-		return err
-	}
-	r, err := parseRecord(h[:])
-	if err != nil {
-		return bad(err.Error())
-	}
-	if r.ref != loc.Ref || r.size != loc.Size || r.stored != loc.Length || r.encoding != loc.Encoding {
-		return bad("the record's header is that of another blob")
-	}
-	return nil
+	return s.CheckRecord(ctx, loc)
 }

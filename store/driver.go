@@ -10,6 +10,8 @@ import (
 type Driver struct {
 	// Name is for messages and for `wsfs stat`.
 	Name string
+	// File is the name of the database's file in the store's directory, "" if it is none.
+	File string
 	// Types are the column types and table options the schema is written with.
 	Types Types
 	// Probe looks at the database in dir without changing a byte of it. It returns the schema version, 0 if there is
@@ -36,6 +38,9 @@ type Driver struct {
 	// LogSize is the size of the database's own log in bytes; the applier checkpoints when it is large. It must be
 	// cheap.
 	LogSize func(dir string) int64
+	// CopyTo copies one state of the database that conn reads into dir, as a database that can be opened there also where
+	// nothing may be written. It asks progress now and then, in bytes, and ends with its error. It does not sync. Nil: it cannot.
+	CopyTo func(ctx context.Context, conn *sql.Conn, dir string, progress func(done, total int64) error) error
 	// Sync makes every committed transaction durable.
 	Sync func(dir string) error
 	// Integrity runs the database's own check and reports what it finds, one line each.

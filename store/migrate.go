@@ -50,6 +50,8 @@ func probe(dir string, drv *Driver, readOnly bool) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("open store %s: %w", dir, err)
+	case v == 0 && isUnfinished(dir):
+		return fmt.Errorf("open store %s: %w", dir, errIncomplete)
 	case v == 0:
 		return fmt.Errorf("open store %s: there is none; `wsfs init` makes one: %w", dir, ErrNotFound)
 	case v > SchemaVersion:

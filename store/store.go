@@ -60,6 +60,7 @@ type Store struct {
 	ids      idAlloc
 	pipe     *pipeline
 	room     *room
+	holds    holds
 	amends   atomic.Int64 // groups that were committed and amended something
 }
 
@@ -75,6 +76,9 @@ func Init(ctx context.Context, dir string, drv Driver) error {
 	}
 	if v != 0 {
 		return fmt.Errorf("make store %s: there is one: %w", dir, ErrExists)
+	}
+	if isUnfinished(dir) {
+		return fmt.Errorf("make store %s: %w: %w", dir, errIncomplete, ErrExists)
 	}
 	s := &Store{dir: dir, drv: drv}
 	if s.lock, err = takeLock(dir, LockInfo{PID: os.Getpid(), Started: time.Now()}); err != nil {
@@ -127,6 +131,9 @@ func (s *Store) open(ctx context.Context) (err error) {
 		// The database's log is a new file: what is synced into it later must have a name after a power cut.
 		if err := syncDir(s.dir); err != nil {
 			return fmt.Errorf("open store %s: %w", s.dir, err)
+		}
+		if err := s.becomeOne(ctx); err != nil {
+			return err
 		}
 		s.a, s.merge = newApplier(s), newMerger(s)
 	}

@@ -41,6 +41,7 @@ const (
 func Driver() store.Driver {
 	return store.Driver{
 		Name: "sqlite",
+		File: File,
 		Types: store.Types{
 			Int: "INTEGER", Serial: "INTEGER", Bytes: "BLOB", Text: "TEXT", Clustered: " WITHOUT ROWID",
 		},
@@ -55,6 +56,7 @@ func Driver() store.Driver {
 		Classify:   classify,
 		Checkpoint: checkpoint,
 		LogSize:    logSize,
+		CopyTo:     copyTo,
 		Sync:       syncLog,
 		Integrity:  integrity,
 		Plan:       plan,
@@ -116,6 +118,15 @@ func open(ctx context.Context, dir string, mode store.Mode) (store.DB, error) {
 		m := "rw"
 		if mode == store.ModeCreate {
 			m = "rwc"
+			if err := makeFile(path); err != nil && !errors.Is(err, os.ErrExist) {
+				return db, err
+			}
+		}
+		// The directory keeps others out; this does so where somebody has opened that. SQLite gives its other files the same mode.
+		if st, err := os.Stat(path); err == nil && st.Mode().Perm()&0o077 != 0 {
+			if err := os.Chmod(path, 0o600); err != nil && !errors.Is(err, syscall.EPERM) { // it may be somebody else's
+				return db, err
+			}
 		}
 		// The journal mode is not among the pragmas: it must come after page_size.
 		w, err := openPool(ctx, dsn(path, m, url.Values{"_journal_mode": {"WAL"}, "_synchronous": {"NORMAL"}},

@@ -21,6 +21,7 @@ func Run(t *testing.T, drv store.Driver) {
 	t.Run("open", func(t *testing.T) { testOpen(t, drv) })
 	t.Run("pointers", func(t *testing.T) { testPointers(t, drv) })
 	t.Run("segments", func(t *testing.T) { testSegments(t, drv) })
+	t.Run("backup", func(t *testing.T) { testBackup(t, drv) })
 	t.Run("changes", func(t *testing.T) { testChanges(t, drv) })
 	t.Run("history", func(t *testing.T) {
 		for _, group := range []int{1, 32, 1024} {
