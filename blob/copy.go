@@ -62,3 +62,19 @@ func (s *Store) CheckRecord(ctx context.Context, loc Location) error {
 	}
 	return nil
 }
+
+// CheckPack says what is wrong with the header of the pack file name in the directory packs.
+func (s *Store) CheckPack(name string) error {
+	n, ok := parsePackName(name)
+	if !ok {
+		return fmt.Errorf("blob: %s in %s is not the name of a pack", name, s.packs.dir)
+	}
+	var h [packHeader]byte
+	if err := s.packs.readAt(h[:], n, 0); err != nil {
+		return fmt.Errorf("blob: reading the header of %s: %w", s.packs.path(n), err)
+	}
+	if err := checkPackHeader(h[:], n); err != nil {
+		return fmt.Errorf("blob: %s: %w", s.packs.path(n), err)
+	}
+	return nil
+}

@@ -155,7 +155,7 @@ func (b *backup) copyDatabase(ctx context.Context) error {
 		return b.s.dbError("open the copy of the database", err)
 	}
 	b.next = &Store{dir: b.dest, drv: drv, o: Options{ReadOnly: true, Log: b.s.o.Log}}
-	b.next.r = &readers{drv: &b.next.drv, db: db.Reader}
+	b.next.r = newReaders(&b.next.drv, db)
 	b.next.blobs, err = blob.Open(b.dest, b.next, blob.Options{ReadOnly: true, Log: b.s.o.Log})
 	return err
 }

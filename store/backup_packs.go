@@ -76,11 +76,15 @@ func (b *backup) copyPacks(ctx context.Context) error {
 	return nil
 }
 
-func (b *backup) pack(n uint32) string { return filepath.Join(b.dest, "packs", blob.PackName(n)) }
+func (b *backup) pack(n uint32) string { return packPath(b.dest, n) }
+
+func (s *Store) packPath(n uint32) string { return packPath(s.dir, n) }
+
+func packPath(dir string, n uint32) string { return filepath.Join(dir, "packs", blob.PackName(n)) }
 
 // link makes a hard link of a pack to which nothing is appended any more, neither here nor there.
 func (b *backup) link(n uint32, end int64, full bool) bool {
-	from := filepath.Join(b.s.dir, "packs", blob.PackName(n))
+	from := b.s.packPath(n)
 	st, err := os.Lstat(from)
 	if err != nil || !full || !st.Mode().IsRegular() || st.Size() < end {
 		return false
@@ -91,7 +95,7 @@ func (b *backup) link(n uint32, end int64, full bool) bool {
 
 // copyPack brings bytes [from, end) of a pack to dest and to the disk.
 func (b *backup) copyPack(ctx context.Context, n uint32, from, end int64, step func(int64)) (err error) {
-	src, err := openNoFollow(filepath.Join(b.s.dir, "packs", blob.PackName(n)), os.O_RDONLY)
+	src, err := openNoFollow(b.s.packPath(n), os.O_RDONLY)
 	if err != nil {
 		return fmt.Errorf("a pack that the store needs: %w", err)
 	}

@@ -51,51 +51,55 @@ func (a *app) checkCmd() *cobra.Command {
 			return err
 		}
 		defer st.Close()
-		n := 0
-		var perr error
-		refs := map[blob.Ref]bool{}
-		report := func(p store.Problem) {
-			n++
-			if !p.Blob.IsZero() {
-				refs[p.Blob] = true
-			}
-			if a.json {
-				perr = a.out.JSON(checkLine{Problem: p.Text, Rule: p.Rule, Problems: n})
-				return
-			}
-			fmt.Fprintf(a.out.Writer(), "%s %s\n", a.out.Styled(fmt.Sprintf("rule %d:", p.Rule), ui.Red), p.Text)
-		}
-		check := st.Check
 		if rowsOnly {
-			check = st.CheckRows
+			return a.check(ctx, w.store, st.Store, st.CheckRows)
 		}
-		if err := check(ctx, report); err != nil {
-			return fmt.Errorf("check store %s: %w", w.store, err)
-		}
-		if perr != nil {
-			return perr
-		}
-		if err := a.printDamage(ctx, st.Store, refs, n); err != nil {
-			return err
-		}
-		stats, err := st.Stats(ctx)
-		if err != nil {
-			return err
-		}
-		if a.json {
-			err = a.out.JSON(checkLine{Done: true, Problems: n, Rows: stats.Rows})
-		} else {
-			fmt.Fprintf(a.out.Writer(), "%s: %s; %s; %s of content in %s of packs and %s of database\n", ui.Name(w.store),
-				ui.Plural(int64(n), "problem"), rowText(stats.Rows), ui.Bytes(stats.BlobBytes), ui.Bytes(stats.PackBytes), ui.Bytes(stats.DatabaseBytes))
-		}
-		if err == nil && n > 0 {
-			err = &quietError{daemon.Fail(daemon.ExitFailed, "check store %s: %s", w.store, ui.Plural(int64(n), "problem"))}
-		}
-		return err
+		return a.check(ctx, w.store, st.Store, st.Check)
 	}
 	cmd.Flags().BoolVar(&rowsOnly, "rows", false, "only the database: do not read the content")
 	a.jsonFlag(cmd)
 	return cmd
+}
+
+// check prints what is wrong with the store in dir.
+func (a *app) check(ctx context.Context, dir string, st *store.Store, check func(context.Context, func(store.Problem)) error) error {
+	n := 0
+	var perr error
+	refs := map[blob.Ref]bool{}
+	report := func(p store.Problem) {
+		n++
+		if !p.Blob.IsZero() {
+			refs[p.Blob] = true
+		}
+		if a.json {
+			perr = a.out.JSON(checkLine{Problem: p.Text, Rule: p.Rule, Problems: n})
+			return
+		}
+		fmt.Fprintf(a.out.Writer(), "%s %s\n", a.out.Styled(fmt.Sprintf("rule %d:", p.Rule), ui.Red), p.Text)
+	}
+	if err := check(ctx, report); err != nil {
+		return fmt.Errorf("check store %s: %w", dir, err)
+	}
+	if perr != nil {
+		return perr
+	}
+	if err := a.printDamage(ctx, st, refs, n); err != nil {
+		return err
+	}
+	stats, err := st.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		err = a.out.JSON(checkLine{Done: true, Problems: n, Rows: stats.Rows})
+	} else {
+		fmt.Fprintf(a.out.Writer(), "%s: %s; %s; %s of content in %s of packs and %s of database\n", ui.Name(dir),
+			ui.Plural(int64(n), "problem"), rowText(stats.Rows), ui.Bytes(stats.BlobBytes), ui.Bytes(stats.PackBytes), ui.Bytes(stats.DatabaseBytes))
+	}
+	if err == nil && n > 0 {
+		err = &quietError{daemon.Fail(daemon.ExitFailed, "check store %s: %s", dir, ui.Plural(int64(n), "problem"))}
+	}
+	return err
 }
 
 // printDamage names the files that are made of damaged blobs.

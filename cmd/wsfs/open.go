@@ -34,6 +34,9 @@ func checkStore(dir string) error {
 		return daemon.Fail(daemon.ExitFailed, "open store %s: it is not a directory: %w", dir, syscall.ENOTDIR)
 	}
 	if _, err := os.Stat(filepath.Join(dir, sqlite.File)); errors.Is(err, os.ErrNotExist) {
+		if m, err := store.ReadBackup(dir); err == nil && !m.Complete {
+			return daemon.Fail(daemon.ExitFailed, "open store %s: it is a backup that was never completed; run `wsfs backup` again, or use another one: %w", dir, syscall.ENOENT)
+		}
 		return daemon.Fail(daemon.ExitFailed, "open store %s: the directory holds no store (no %s); `wsfs init --store %s` makes one: %w", dir, sqlite.File, dir, syscall.ENOENT)
 	}
 	return nil

@@ -29,6 +29,7 @@
 //	POST   /v1/forks             make a workspace that starts at a revision of another
 //	POST   /v1/drop, /v1/undrop  take a workspace away, bring it back
 //	POST   /v1/tags              name a revision, or remove the name
+//	POST   /v1/hold              keep packs from being deleted while the answer is read
 //	GET    /metrics              Prometheus text
 //	GET    /debug/pprof/...      profiles
 //

@@ -37,6 +37,7 @@ func (d *Daemon) routes() http.Handler {
 	mux.HandleFunc("POST /v1/take", d.serveTake)
 	mux.HandleFunc("POST /v1/apply", reply(func(r *http.Request, req *ApplyRequest) (any, error) { return d.apply(r.Context(), *req) }))
 	mux.HandleFunc("POST /v1/blame", d.serveBlame)
+	mux.HandleFunc("POST /v1/hold", d.serveHold)
 	d.pointerRoutes(mux)
 	d.runRoutes(mux)
 	d.undoRoutes(mux)
