@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"syscall"
@@ -32,6 +33,11 @@ type lockWait struct {
 }
 
 func (l *Lock) overlaps(o *Lock) bool { return l.Start <= o.End && o.Start <= l.End }
+
+// touches is overlaps, or being neighbours.
+func (l *Lock) touches(o *Lock) bool {
+	return l.overlaps(o) || l.End != math.MaxUint64 && l.End+1 == o.Start || o.End != math.MaxUint64 && o.End+1 == l.Start
+}
 
 func (l *Lock) conflicts(o *Lock) bool {
 	return l.Flock == o.Flock && l.Owner != o.Owner && l.overlaps(o) &&
@@ -111,17 +117,19 @@ func (t *lockTable) wait(c *Call, ino store.Ino, want Lock) error {
 	return err
 }
 
+// blocker is the first lock, by its place in the file, that keeps want from being granted, or nil.
 func (t *lockTable) blocker(ino store.Ino, want *Lock) *heldLock {
 	il := t.inodes[ino]
 	if il == nil {
 		return nil
 	}
+	var first *heldLock
 	for i := range il.held {
-		if il.held[i].conflicts(want) {
-			return &il.held[i]
+		if l := &il.held[i]; l.conflicts(want) && (first == nil || l.Start < first.Start) {
+			first = l
 		}
 	}
-	return nil
+	return first
 }
 
 // deadlock reports whether an owner that keeps want from being granted waits, directly or through others, for a lock
@@ -154,7 +162,8 @@ func (t *lockTable) deadlock(ino store.Ino, want *Lock) bool {
 	return blocked(ino, want)
 }
 
-// put replaces what the owner has in the range by l; F_UNLCK leaves nothing.
+// put replaces what the owner has in the range by l; F_UNLCK leaves nothing. Neighbours of the same type become one lock:
+// F_GETLK tells its whole range.
 func (t *lockTable) put(ino store.Ino, h *Handle, l Lock) {
 	il := t.inodes[ino]
 	if il == nil {
@@ -166,8 +175,12 @@ func (t *lockTable) put(ino store.Ino, h *Handle, l Lock) {
 	}
 	var rest []heldLock
 	for _, held := range il.held {
-		if held.Flock != l.Flock || held.Owner != l.Owner || !held.overlaps(&l) {
+		if held.Flock != l.Flock || held.Owner != l.Owner || !held.touches(&l) {
 			rest = append(rest, held)
+			continue
+		}
+		if held.Type == l.Type {
+			l.Start, l.End = min(l.Start, held.Start), max(l.End, held.End)
 			continue
 		}
 		if held.Start < l.Start {

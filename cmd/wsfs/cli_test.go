@@ -186,7 +186,7 @@ func TestWhere(t *testing.T) {
 
 func TestMountOptions(t *testing.T) {
 	var req daemon.MountRequest
-	if err := mountOptions(&req, []string{"allow_other", "ro", "suid", "noexec", "nonempty"}); err != nil {
+	if err := mountOptions(&req, []string{"allow_other", "ro", "suid", "noexec", "nonempty", "noatime", "nodiratime", "relatime"}); err != nil {
 		t.Fatal(err)
 	}
 	if !req.AllowOther || !req.ReadOnly || !req.Suid || !req.NoExec || !req.NonEmpty || req.Dev {

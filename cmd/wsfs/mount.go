@@ -147,8 +147,8 @@ func mountOptions(req *daemon.MountRequest, options []string) error {
 			req.NoEcho = true
 		case "echo":
 			req.NoEcho = false
-		case "default_permissions", "auto", "noauto", "_netdev", "":
-			// Always on, or the business of whoever reads fstab.
+		case "default_permissions", "auto", "noauto", "_netdev", "noatime", "nodiratime", "relatime", "":
+			// Always on, or the business of whoever reads fstab; reading moves no atime anyway.
 		case "durability=fsync", "durability=close":
 			_, req.Durability, _ = strings.Cut(o, "=")
 		default:

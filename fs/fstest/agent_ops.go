@@ -26,10 +26,11 @@ func agentOps() map[string]agentOp {
 		"pwrite": func(q request) ([]int64, []string, error) {
 			return num(unix.Pwrite(int(q.N[0]), []byte(q.S[0]), q.N[1]))
 		},
-		"pread":     agentPread,
-		"ftruncate": func(q request) ([]int64, []string, error) { return none(unix.Ftruncate(int(q.N[0]), q.N[1])) },
-		"truncate":  func(q request) ([]int64, []string, error) { return none(unix.Truncate(q.S[0], q.N[0])) },
-		"mkdir":     func(q request) ([]int64, []string, error) { return none(unix.Mkdir(q.S[0], uint32(q.N[0]))) },
+		"pread":      agentPread,
+		"pwritepage": agentPwritePage,
+		"ftruncate":  func(q request) ([]int64, []string, error) { return none(unix.Ftruncate(int(q.N[0]), q.N[1])) },
+		"truncate":   func(q request) ([]int64, []string, error) { return none(unix.Truncate(q.S[0], q.N[0])) },
+		"mkdir":      func(q request) ([]int64, []string, error) { return none(unix.Mkdir(q.S[0], uint32(q.N[0]))) },
 		"mknod": func(q request) ([]int64, []string, error) {
 			return none(unix.Mknod(q.S[0], uint32(q.N[0]), int(q.N[1])))
 		},
@@ -87,6 +88,17 @@ func agentPread(q request) ([]int64, []string, error) {
 		return nil, nil, err
 	}
 	return []int64{int64(n)}, []string{string(buf[:n])}, nil
+}
+
+// agentPwritePage writes 4096 bytes from a place in memory that O_DIRECT takes.
+func agentPwritePage(q request) ([]int64, []string, error) {
+	page, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = unix.Munmap(page) }()
+	n, err := unix.Pwrite(int(q.N[0]), page, q.N[1])
+	return []int64{int64(n)}, nil, err
 }
 
 func agentUtimens(q request) ([]int64, []string, error) {

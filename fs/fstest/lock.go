@@ -9,6 +9,7 @@ func lockTests() []test {
 		{"fcntl locks exclude (s40)", lockExclude},
 		{"fcntl ranges split and merge", lockRanges},
 		{"GETLK names the holder (s40)", lockGet},
+		{"GETLK names the first lock, neighbours are one", lockGetFirst},
 		{"fcntl locks end with any close", lockAnyClose},
 		{"SETLKW is granted in the end", lockWait},
 		{"EINTR ends a wait (s40)", lockInterrupt},
@@ -97,6 +98,30 @@ func lockGet(e *env) {
 	a.lock(fa, rd, 10, 20)
 	r = b.must("lock", fb, unix.F_GETLK, rd, 0, 0)
 	e.eq(r.N[0], int64(un), "a read lock is not in the way of a read lock")
+}
+
+func lockGetFirst(e *env) {
+	a, b, fa, fb := e.pair()
+	first := func(want ...int64) {
+		e.Helper()
+		e.eq(b.must("lock", fb, unix.F_GETLK, wr, 0, 0).N[:3], want, "type, start, length of the first lock")
+	}
+	a.lock(fa, wr, 10, 5)
+	a.lock(fa, rd, 1, 5)
+	first(rd, 1, 5)
+	a.lock(fa, wr, 5, 5) // takes a byte of the one, and joins the other
+	first(rd, 1, 4)
+	a.lock(fa, un, 0, 5)
+	first(wr, 5, 10)
+	a.lock(fa, wr, 20, 0)
+	a.lock(fa, wr, 15, 5)
+	first(wr, 5, 0)
+	a.lock(fa, un, 7, 2)
+	first(wr, 5, 2)
+	a.lock(fa, un, 5, 2)
+	first(wr, 9, 0)
+	a.lock(fa, rd, 0, 9)
+	first(rd, 0, 9)
 }
 
 func lockAnyClose(e *env) {

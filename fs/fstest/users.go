@@ -18,6 +18,7 @@ func usersTests() []test {
 		{"directories: search, list, write", usersDirs},
 		{"sticky directory", usersSticky},
 		{"write clears setuid and setgid (s39)", usersKillWrite},
+		{"direct write clears setuid and setgid", usersKillDirect},
 		{"truncate clears setuid and setgid", usersKillTruncate},
 		{"chown clears setuid and setgid", usersKillChown},
 		{"chown and chmod by non-owners", usersChown},
@@ -191,6 +192,27 @@ func usersKillWrite(e *env) {
 	e.eq(e.stat("g").Mode&0o7777, uint32(0o6777), "mode after a write by root")
 }
 
+// usersKillDirect asks for the mode alone: a kernel that asks for size and times afresh may still believe an old mode.
+func usersKillDirect(e *env) {
+	e.owned("f", alice, alice, 0o666)
+	b := e.agentAs(who{uid: bob, gid: bob})
+	for range 20 {
+		e.ok(unix.Chmod(e.p("f"), 0o6777), "chmod")
+		var st unix.Statx_t
+		e.ok(unix.Statx(unix.AT_FDCWD, e.p("f"), 0, unix.STATX_MODE, &st), "statx")
+		e.eq(st.Mode&0o7777, uint16(0o6777), "mode before")
+		r := b.call("open", "f", unix.O_WRONLY|unix.O_DIRECT, 0)
+		if r.Errno == unix.EINVAL {
+			e.Skip("no O_DIRECT here")
+		}
+		e.ok(r.err(), "open with O_DIRECT")
+		b.must("pwritepage", r.N[0], 0)
+		e.ok(unix.Statx(unix.AT_FDCWD, e.p("f"), 0, unix.STATX_MODE, &st), "statx")
+		e.eq(st.Mode&0o7777, uint16(0o777), "mode after a direct write by another user")
+		b.must("close", r.N[0])
+	}
+}
+
 func usersKillTruncate(e *env) {
 	b := e.agentAs(who{uid: bob, gid: bob})
 	e.owned("f", alice, alice, 0o6777)
@@ -287,6 +309,12 @@ func usersNew(e *env) {
 	}
 	e.eq(e.stat("f").Mode, uint32(unix.S_IFREG|0o640), "mode")
 	a.fails(unix.EPERM, "mknod", "dev", unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3)))
+	// creat(2) with O_TRUNC truncates nothing here: the mode asked for is the mode given.
+	for i, mode := range []uint32{0o2777, 0o4755, 0o6711} {
+		name := "s" + itoa(int64(i))
+		a.must("close", a.must("open", name, unix.O_CREAT|unix.O_WRONLY|unix.O_TRUNC, int(mode)).N[0])
+		e.eq(e.stat(name).Mode&0o7777, mode, "mode of a file made with setuid or setgid")
+	}
 	// Not in the group of a setgid directory: the directory's group, and no setgid on files.
 	e.mkdir("g")
 	e.ok(unix.Chown(e.p("g"), 0, bob), "chown")

@@ -7,6 +7,7 @@ import (
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 
 	"wsfs/fs"
+	"wsfs/store"
 )
 
 const ebadf = gofuse.EBADF
@@ -33,12 +34,18 @@ func (r *rawFS) Create(cancel <-chan struct{}, in *gofuse.CreateIn, name string,
 	}
 	c := r.call(cancel, &in.InHeader)
 	defer r.done(c)
-	a, h, err := r.fs.Create(&c.Call, inode(in.NodeId), name, in.Mode, in.Flags)
+	flags, kill := in.Flags, in.Flags&syscall.O_TRUNC != 0 && in.OpenFlags&gofuse.OPEN_KILL_SUIDGID != 0
+	if kill {
+		flags |= syscall.O_EXCL // a file that is made here keeps the mode it is made with
+	}
+	a, h, err := r.fs.Create(&c.Call, inode(in.NodeId), name, in.Mode, flags)
+	if flags != in.Flags && fs.Errno(err) == syscall.EEXIST {
+		if a, h, err = r.fs.Create(&c.Call, inode(in.NodeId), name, in.Mode, in.Flags); err == nil {
+			r.dropPrivileges(c, h, &a) // somebody else made the file first
+		}
+	}
 	if err != nil {
 		return status(err)
-	}
-	if in.Flags&syscall.O_TRUNC != 0 && in.OpenFlags&gofuse.OPEN_KILL_SUIDGID != 0 {
-		r.dropPrivileges(c, h, &a) // somebody else made the file first
 	}
 	r.fillEntry(&out.EntryOut, &a)
 	r.opened(h, &out.OpenOut)
@@ -131,6 +138,7 @@ func (r *rawFS) Write(cancel <-chan struct{}, in *gofuse.WriteIn, data []byte) (
 	var n int
 	var err error
 	killPriv := in.WriteFlags&gofuse.WRITE_KILL_SUIDGID != 0
+	tell := r.tellMode(c, in, killPriv)
 	switch {
 	case in.WriteFlags&gofuse.WRITE_CACHE != 0: // pages of a shared mapping, by nobody in particular
 		n, err = h.WriteCached(&c.Call, data, int64(in.Offset))
@@ -139,11 +147,31 @@ func (r *rawFS) Write(cancel <-chan struct{}, in *gofuse.WriteIn, data []byte) (
 	default:
 		n, err = h.WriteAt(&c.Call, data, int64(in.Offset), killPriv)
 	}
+	if tell && n > 0 {
+		c.yield()
+		told := notifier{write: r.transport.notify}
+		if err := told.attributes(store.Ino(in.NodeId)); err != nil {
+			r.opts.Log.Warn("the kernel refused a notification", "what", "mode", "err", err)
+		}
+	}
 	r.done(c)
 	if err != nil && n == 0 {
 		return 0, status(err)
 	}
 	return uint32(n), gofuse.OK
+}
+
+// tellMode reports whether a write takes setuid or setgid away without the kernel noticing: after a direct write it asks
+// for size and times afresh and goes on believing the mode. It has to be told before the reply, or the writer's next stat
+// is sooner. Dropping attributes takes no lock of the kernel's, so this message alone may be sent from within a request,
+// by a goroutine that has given the reader's role away.
+func (r *rawFS) tellMode(c *caller, in *gofuse.WriteIn, killPriv bool) bool {
+	if !killPriv || in.Flags&syscall.O_DIRECT == 0 {
+		return false
+	}
+	h := r.files.get(in.Fh)
+	a, err := r.fs.GetAttr(&c.Call, h.ID(), h)
+	return err == nil && a.Mode&(syscall.S_ISUID|syscall.S_ISGID) != 0
 }
 
 // Writev is asked first by the library; the data is always in one piece here, and Write takes it.
