@@ -154,13 +154,20 @@ func (f *FS) cool(n *node, applied store.Slot) bool {
 		return false
 	}
 	p := f.nodes[n.parent]
-	if p == nil || p.dir == nil || p.gone || p.id != p.ino || len(f.byID) > 0 && f.byID[n.ino] != nil {
+	if p == nil || !f.mayCool(p) || len(f.byID) > 0 && f.byID[n.ino] != nil {
 		return false
 	}
 	at := p.dir.find(n.name)
 	if at < 0 || p.dir.order[at].ino != n.ino {
 		return false
 	}
+	delete(f.nodes, n.ino)
+	f.keepCold(p, at, &n.v, n.lookups)
+	return true
+}
+
+// keepCold keeps what an entry of a loaded directory leads to. FS.mu is held.
+func (f *FS) keepCold(p *node, at int, v *store.Version, lookups uint64) {
 	c := f.coldIn(p)
 	if c.free == 0 {
 		c.list = append(c.list, coldFile{entry: -1})
@@ -169,14 +176,15 @@ func (f *FS) cool(n *node, applied store.Slot) bool {
 	place := c.free - 1
 	r := &c.list[place]
 	c.free = r.entry + 1
-	r.keep(&n.v, 0, int32(at))
-	c.refer(r, int64(n.lookups))
+	r.keep(v, 0, int32(at))
+	c.refer(r, int64(lookups))
 	c.count++
 	p.dir.order[at].cold = place + 1
-	delete(f.nodes, n.ino)
-	f.cold[n.ino] = coldRef(c.number)<<32 | coldRef(place)
-	return true
+	f.cold[v.Ino] = coldRef(c.number)<<32 | coldRef(place)
 }
+
+// mayCool reports whether a directory may have cold files. FS.mu is held.
+func (f *FS) mayCool(p *node) bool { return p.dir != nil && !p.gone && p.id == p.ino }
 
 // rest is cool for a file that was just closed, if there are many nodes. FS.mu is held.
 func (f *FS) rest(n *node) {

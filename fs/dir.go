@@ -23,6 +23,8 @@ type dir struct {
 	cold   coldFiles
 	unused bool   // loaded, and nobody has asked for it yet
 	walked uint64 // cookie of the directory in it that somebody asked for last; 0: none
+	asked  uint64 // behind the cookie of the last entry whose attributes were read (attrs.go); 0: none were
+	asks   int    // and of how many that was
 }
 
 // dentry is one name.
@@ -225,7 +227,7 @@ func (d *Dir) read(c *Call, off uint64, fn func(e DirEntry, a *Attr) bool, looku
 			}
 			child := f.nodeOf(e.ino)
 			if child == nil {
-				break // evicted: loading it releases the lock, so find the place again
+				break // not read yet, or evicted: loading it releases the lock, so find the place again
 			}
 			child.found(d.n, e.name)
 			a := child.attr()
@@ -238,7 +240,7 @@ func (d *Dir) read(c *Call, off uint64, fn func(e DirEntry, a *Attr) bool, looku
 			return nil
 		}
 		off = list.order[i].cookie - 1
-		if _, err := f.inode(c, list.order[i].ino); err != nil {
+		if err := f.attributes(c, d.n, i, attrsMore); err != nil {
 			return err
 		}
 	}

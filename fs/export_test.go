@@ -49,3 +49,7 @@ func (f *FS) Listed() (n int) {
 	}
 	return n
 }
+
+// SetDirLimits sets how many entries are read with their attributes, how many names for a lookup, and how many lookups ask for one name.
+// Nothing else may be running.
+func (f *FS) SetDirLimits(whole, large int, asks uint8) { f.limits = dirLimits{whole, large, asks} }

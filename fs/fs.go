@@ -65,6 +65,7 @@ type FS struct {
 	notifier notifier
 	statfs   statfsCache
 	scratch  string // directory of scratch files, on the store's disk
+	limits   dirLimits
 	stop     chan struct{}
 	tidy     chan struct{} // evict soon
 	done     sync.WaitGroup
@@ -122,7 +123,7 @@ func Open(ctx context.Context, st *store.Store, ws *store.Workspace, o Options) 
 		nodes: map[store.Ino]*node{}, cold: map[store.Ino]coldRef{}, byID: map[store.Ino]*node{}, dirty: map[*node]struct{}{}, dirTimes: map[*node]struct{}{},
 		unsettled: map[*node]blob.Staged{},
 		scratch:   filepath.Join(st.Dir(), "scratch"), stop: make(chan struct{}),
-		tidy: make(chan struct{}, 1),
+		tidy: make(chan struct{}, 1), limits: defaultDirLimits(),
 	}
 	f.notifier.start()
 	f.statfs.dir = st.Dir()

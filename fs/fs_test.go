@@ -70,6 +70,9 @@ func (w *world) live() {
 	if w.fs, err = fs.Open(context.Background(), w.st, ws, fs.Options{MaxNodes: w.nodes}); err != nil {
 		w.t.Fatal(err)
 	}
+	if w.nodes == 1 {
+		w.fs.SetDirLimits(2, 4, 3)
+	}
 	w.stop = func() {}
 	if w.nodes > 0 {
 		w.evictor()
@@ -87,7 +90,7 @@ func (w *world) close() {
 	}
 }
 
-// crowd starts anew with a memory that is full: whatever can go goes at once.
+// crowd starts anew with a memory that is full: whatever can go goes at once, and a directory is large soon.
 func (w *world) crowd() {
 	w.t.Helper()
 	w.nodes = 1

@@ -197,6 +197,11 @@ func (f *FS) loadAll(ctx context.Context) (pinned []*node, err error) {
 				n.dir.opens++
 				n.opens++
 				pinned = append(pinned, n)
+				busy++
+				lerr = f.allAttributes(nil, n)
+				busy--
+			}
+			if lerr == nil {
 				for e := range n.dir.entries() {
 					if e.typ == syscall.S_IFDIR {
 						todo = append(todo, e.ino)

@@ -2,7 +2,8 @@ package fs
 
 import (
 	"context"
-	"strings"
+	"errors"
+	"slices"
 
 	"wsfs/store"
 )
@@ -13,42 +14,17 @@ type listing struct {
 	nodes []store.Version // of what needs a node
 }
 
-// readDir reads a whole directory, names and attributes. No lock is held.
-func readDir(view *store.View, ino store.Ino) (*listing, error) {
-	var names []store.Name
-	var versions []*store.Version
-	size := 0
-	err := view.ReadDir(context.Background(), ino, func(name store.Name, v *store.Version) error {
-		names, versions = append(names, name), append(versions, v)
-		size += len(name.Name)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
+// readDir reads a directory with at most so many names, and the attributes of a small one (attrs.go). No lock is held.
+func readDir(view *store.View, ino store.Ino, whole, most int) (*listing, error) {
 	got := &listing{dir: newDir()}
 	d := got.dir
-	d.order = make([]dentry, 0, len(names))
-	var all strings.Builder // one allocation instead of one per name
-	all.Grow(size)
-	files := 0
-	for i := range names {
-		all.WriteString(names[i].Name)
-		if v := versions[i]; v != nil && coolable(v) {
-			files++
-		}
-	}
-	d.cold.list = make([]coldFile, 0, files)
-	text := all.String()
-	for i := range names {
-		nm, v := &names[i], versions[i]
-		e := dentry{name: text[:len(nm.Name)], ino: nm.Ino, cookie: d.next, typ: nm.Type}
-		text = text[len(nm.Name):]
+	err := view.ReadNames(context.Background(), ino, whole, most, func(nm store.Name, v *store.Version) error {
+		e := dentry{name: nm.Name, ino: nm.Ino, cookie: d.next, typ: nm.Type}
 		switch {
 		case v == nil:
 		case coolable(v):
 			var r coldFile
-			r.keep(v, 0, int32(i))
+			r.keep(v, 0, int32(len(d.order)))
 			d.cold.list = append(d.cold.list, r)
 			e.cold = int32(len(d.cold.list))
 		default:
@@ -56,7 +32,15 @@ func readDir(view *store.View, ino store.Ino) (*listing, error) {
 		}
 		d.order = append(d.order, e)
 		d.next++
+		return nil
+	})
+	if errors.Is(err, store.ErrTooMany) {
+		return nil, errLargeDir
 	}
+	if err != nil {
+		return nil, err
+	}
+	d.order, d.cold.list = slices.Clip(d.order), slices.Clip(d.cold.list)
 	d.live = len(d.order)
 	d.reindex()
 	return got, nil

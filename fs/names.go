@@ -30,6 +30,25 @@ func (f *FS) writable(op, name string) error {
 func (f *FS) Lookup(c *Call, parent store.Ino, name string) (Attr, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if p := f.known(parent); p != nil && p.dir == nil && p.loading == nil && p.isDir() && len(name) <= store.MaxName && p.ino == p.id {
+		switch n, ok, err := f.ask(c, p, name); {
+		case err != nil:
+			return Attr{}, err
+		case ok && n == nil:
+			return Attr{}, nameErr("lookup", name, syscall.ENOENT)
+		case ok:
+			n.lookups++
+			return n.attr(), nil
+		}
+	}
+	if p := f.known(parent); p != nil && p.dir != nil {
+		at := p.dir.find(name)
+		if at >= 0 && p.dir.order[at].cold == 0 && !f.has(p.dir.order[at].ino) {
+			if err := f.attributes(c, p, at, 1); err != nil {
+				return Attr{}, err
+			}
+		}
+	}
 	if p := f.known(parent); p != nil && p.dir != nil {
 		if e := p.dir.get(name); e != nil && e.cold != 0 {
 			r := p.dir.coldOf(e)
@@ -55,15 +74,15 @@ func (f *FS) child(c *Call, parent store.Ino, name string) (*node, error) {
 		if err != nil {
 			return nil, err
 		}
-		e := p.dir.get(name)
-		if e == nil {
+		at := p.dir.find(name)
+		if at < 0 {
 			return nil, nameErr("lookup", name, syscall.ENOENT)
 		}
-		if n := f.nodeOf(e.ino); n != nil {
+		if n := f.nodeOf(p.dir.order[at].ino); n != nil {
 			n.found(p, name)
 			return n, nil
 		}
-		if _, err := f.inode(c, e.ino); err != nil {
+		if err := f.attributes(c, p, at, 1); err != nil {
 			return nil, err
 		}
 	}

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"syscall"
@@ -33,6 +34,8 @@ type node struct {
 
 	past  int32 // open handles that write past the pages of kernels (caching.go)
 	mixed bool  // another handle was opened meanwhile: pages may be older than the bytes
+	large bool  // a directory that was found too large to be read for one lookup (attrs.go)
+	asks  uint8 // how many names in it the database was asked for since
 }
 
 func (n *node) isDir() bool { return n.v.Mode&syscall.S_IFMT == syscall.S_IFDIR }
@@ -141,20 +144,27 @@ func (f *FS) directory(c *Call, id store.Ino) (*node, error) {
 	}
 }
 
-// load reads a whole directory, names and attributes. Nothing can change it meanwhile: a change needs it loaded.
-func (f *FS) load(c *Call, n *node) error {
+// load reads a whole directory, and the attributes if they are not too many. Nothing can change it meanwhile: a change needs it loaded.
+func (f *FS) load(c *Call, n *node) error { return f.loadUpTo(c, n, math.MaxInt) }
+
+// loadUpTo is load of a directory with at most so many names: of a larger one it notes that it is one, and does not read it.
+func (f *FS) loadUpTo(c *Call, n *node, most int) error {
 	n.loading = make(chan struct{})
 	view, moves, ino := f.view, f.moves, n.v.Ino
 	f.loads++
 	f.mu.Unlock()
 	c.yield()
-	got, err := readDir(view, ino)
+	got, err := readDir(view, ino, f.limits.whole, most)
 	f.mu.Lock()
 	f.loads--
 	close(n.loading)
 	n.loading = nil
 	if moves != f.moves {
 		return nil // of another state: the caller looks again
+	}
+	if errors.Is(err, errLargeDir) {
+		n.large, n.asks = true, 0
+		return nil
 	}
 	if err != nil {
 		f.log.Error("load a directory", "inode", ino, "error", err)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"math"
 	"strings"
 	"syscall"
 )
@@ -142,7 +143,7 @@ func (c *checker) tree(ctx context.Context, v *View) error {
 	for len(dirs) > 0 {
 		dir := dirs[len(dirs)-1]
 		dirs = dirs[:len(dirs)-1]
-		list, err := dirNames(ctx, v.q, v.path, dir)
+		list, err := dirNames(ctx, v.q, v.path, dir, math.MaxInt)
 		if err != nil {
 			return err
 		}
@@ -233,7 +234,7 @@ func (c *checker) lostNames(ctx context.Context, v *View, w *treeWalk, at func(i
 		}
 	}
 	for _, ino := range lost {
-		list, err := dirNames(ctx, v.q, v.path, ino)
+		list, err := dirNames(ctx, v.q, v.path, ino, math.MaxInt)
 		if err != nil {
 			return err
 		}

@@ -18,6 +18,8 @@ var (
 	ErrForeign = errors.New("not a wsfs database")
 	// ErrNewerSchema is a store written by a newer wsfs.
 	ErrNewerSchema = errors.New("written by a newer wsfs")
+	// ErrTooMany is more than was asked for.
+	ErrTooMany = errors.New("too many")
 	// ErrReadOnly is a write to a store opened read-only. It wraps EROFS.
 	ErrReadOnly = fmt.Errorf("store is open read-only: %w", syscall.EROFS)
 )

@@ -32,16 +32,16 @@ type entry struct {
 // first error, which it returns. It takes a few queries however many entries there are. All entries are of one moment,
 // and no transaction is held while fn runs. A directory that does not exist has no entries.
 func (v *View) ReadDir(ctx context.Context, parent Ino, fn func(Name, *Version) error) error {
-	return v.ReadNames(ctx, parent, math.MaxInt, fn)
+	return v.ReadNames(ctx, parent, math.MaxInt, math.MaxInt, fn)
 }
 
-// ReadNames is ReadDir, but of a directory with more than most entries it reads only the names: the versions are nil. Names cost a quarter
-// of what attributes do.
-func (v *View) ReadNames(ctx context.Context, parent Ino, most int, fn func(Name, *Version) error) error {
+// ReadNames is ReadDir, but of a directory with more than attrs entries it reads only the names: the versions are nil. Names cost a quarter
+// of what attributes do. If there are more names than most it reads no more of them and returns ErrTooMany.
+func (v *View) ReadNames(ctx context.Context, parent Ino, attrs, most int, fn func(Name, *Version) error) error {
 	var list []entry
 	var vers []*Version
 	read := func(q querier) (err error) {
-		list, vers, err = readDir(ctx, q, v.path, parent, most)
+		list, vers, err = readDir(ctx, q, v.path, parent, attrs, most)
 		return err
 	}
 	var err error
@@ -66,9 +66,9 @@ func (v *View) ReadNames(ctx context.Context, parent Ino, most int, fn func(Name
 	return nil
 }
 
-func readDir(ctx context.Context, q querier, path []Segment, parent Ino, most int) ([]entry, []*Version, error) {
-	list, err := dirNames(ctx, q, path, parent)
-	if err != nil || len(list) > most {
+func readDir(ctx context.Context, q querier, path []Segment, parent Ino, attrs, most int) ([]entry, []*Version, error) {
+	list, err := dirNames(ctx, q, path, parent, most)
+	if err != nil || len(list) > attrs {
 		return list, nil, err
 	}
 	inos := make([]Ino, len(list))
@@ -92,9 +92,13 @@ type dirList struct {
 	list []entry
 	text []byte
 	ends []int
+	most int
 }
 
 func (d *dirList) add(c *cells, col int, seg int32) error {
+	if len(d.list) == d.most {
+		return ErrTooMany
+	}
 	d.text = append(d.text, c.lent(col)...)
 	d.ends = append(d.ends, len(d.text))
 	d.list = append(d.list, entry{seg: seg, ino: Ino(c.int(col + 1)), kind: uint32(c.int(col + 2))})
@@ -109,9 +113,9 @@ func (d *dirList) entries() []entry {
 	return d.list
 }
 
-// dirNames merges the names of a directory over a read path: the nearest segment that has a row decides.
-func dirNames(ctx context.Context, q querier, path []Segment, parent Ino) ([]entry, error) {
-	var d dirList
+// dirNames merges the names of a directory over a read path: the nearest segment that has a row decides. It looks at most at so many rows.
+func dirNames(ctx context.Context, q querier, path []Segment, parent Ino, most int) ([]entry, error) {
+	d := dirList{most: most}
 	if len(path) == 1 && path[0].Cut == MaxSeq {
 		_, err := scanAll(ctx, q, 3, sqlDirHead, []any{int64(path[0].Timeline), int64(parent)}, func(c *cells) error { return d.add(c, 0, 0) })
 		return slices.DeleteFunc(d.entries(), func(e entry) bool { return e.ino == 0 }), err
