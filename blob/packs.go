@@ -44,7 +44,7 @@ func (f osFile) startWriting(off, n int64) {
 }
 
 func openFile(path string, flag int) (packFile, error) {
-	f, err := os.OpenFile(path, flag, 0o600)
+	f, err := os.OpenFile(path, flag|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}

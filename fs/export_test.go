@@ -1,5 +1,11 @@
 package fs
 
+import (
+	"io"
+	"os"
+	"syscall"
+)
+
 // Nodes is how many inodes are in memory.
 func (f *FS) Nodes() int {
 	f.mu.Lock()
@@ -53,3 +59,19 @@ func (f *FS) Listed() (n int) {
 // SetDirLimits sets how many entries are read with their attributes, how many names for a lookup, and how many lookups ask for one name.
 // Nothing else may be running.
 func (f *FS) SetDirLimits(whole, large int, asks uint8) { f.limits = dirLimits{whole, large, asks} }
+// ReadBeneath reads a file below dir as an import does; step: as on kernels without openat2(2).
+func ReadBeneath(dir, rel string, step bool) ([]byte, error) {
+	b, err := openBeneath(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
+	b.step = step
+	fd, err := b.open(rel, syscall.O_RDONLY|syscall.O_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), rel)
+	defer f.Close()
+	return io.ReadAll(f)
+}

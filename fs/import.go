@@ -98,6 +98,7 @@ func (f *FS) ImportWith(ctx context.Context, dir string, who store.Attribution, 
 	if err != nil {
 		return ImportResult{}, err
 	}
+	defer s.dirs.close()
 	if err := f.cutDirty(func(*node) bool { return true }); err != nil {
 		return ImportResult{}, err
 	}
@@ -115,7 +116,7 @@ func (f *FS) ImportWith(ctx context.Context, dir string, who store.Attribution, 
 	f.mu.Lock()
 	files := f.toRead(top, f.nodeOf(store.RootIno), &o, map[hostID]bool{}, nil)
 	f.mu.Unlock()
-	err = f.readAll(ctx, dir, files, func(n, b int64) {
+	err = f.readAll(ctx, s, files, func(n, b int64) {
 		progress(Progress{Phase: "read", Files: n, Total: int64(len(files)), Bytes: b})
 	})
 	im := &importer{

@@ -47,6 +47,7 @@ func (h *hostFile) path() string {
 // scan reads the metadata of a directory tree in parallel.
 type scan struct {
 	root  string
+	dirs  *beneath
 	skip  map[string]bool // absolute paths that are not entered: mounts and the store itself
 	count atomic.Int64
 	note  func(int64)
@@ -59,19 +60,27 @@ type scan struct {
 }
 
 func scanTree(root string, skip map[string]bool, note func(int64)) (*hostFile, *scan, error) {
-	s := &scan{root: root, skip: skip, note: note, slots: make(chan struct{}, 2*runtime.GOMAXPROCS(0))}
-	top := &hostFile{}
-	if err := syscall.Lstat(root, &top.st); err != nil {
-		return nil, nil, fmt.Errorf("import %s: %w", root, err)
-	}
-	if !top.isDir() {
+	dirs, err := openBeneath(root)
+	if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
 		return nil, nil, fmt.Errorf("import %s: only a directory can become a workspace: %w", root, syscall.ENOTDIR)
 	}
-	top.xattrs, _ = hostXattrs(root)
+	if err != nil {
+		return nil, nil, fmt.Errorf("import %s: %w", root, err)
+	}
+	s := &scan{root: root, dirs: dirs, skip: skip, note: note, slots: make(chan struct{}, 2*runtime.GOMAXPROCS(0))}
+	top := &hostFile{}
+	if err := lstatat(dirs.root, ".", &top.st); err != nil {
+		dirs.close()
+		return nil, nil, fmt.Errorf("import %s: %w", root, err)
+	}
+	top.xattrs, _ = hostXattrs(at(dirs.root, "."))
 	s.wg.Add(1)
 	s.dir(top, root)
 	s.wg.Wait()
 	slices.Sort(s.skipped)
+	if s.err != nil {
+		dirs.close()
+	}
 	return top, s, s.err
 }
 
@@ -91,36 +100,22 @@ func (s *scan) skipPath(path, why string) {
 
 func (s *scan) dir(h *hostFile, path string) {
 	defer s.wg.Done()
-	d, err := os.Open(path)
+	fd, err := s.dirs.open(h.path(), unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
-		s.fail(fmt.Errorf("import: %w", err))
+		s.fail(fmt.Errorf("import: open %s: %w", path, err))
 		return
 	}
-	names, err := d.Readdirnames(-1)
-	d.Close()
-	if err != nil {
-		s.fail(fmt.Errorf("import: read directory %s: %w", path, err))
+	d := os.NewFile(uintptr(fd), path)
+	ok := s.entries(h, d, path)
+	_ = d.Close() // before those below are opened: a tree may be deeper than a process has descriptors
+	if !ok {
 		return
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		full := filepath.Join(path, name)
-		if h.parent == nil && name == ".wsfs" {
-			s.fail(fmt.Errorf("import %s: it has an entry named .wsfs, which every mount uses for itself; rename it first: %w", path, syscall.EEXIST))
-			return
-		}
-		if s.skip[full] {
-			s.skipPath(full, "a mount or the store itself")
-			continue
-		}
-		child := &hostFile{name: name, parent: h}
-		if !s.entry(child, full) {
-			continue
-		}
-		h.children = append(h.children, child)
+	for _, child := range h.children {
 		if !child.isDir() {
 			continue
 		}
+		full := filepath.Join(path, child.name)
 		s.wg.Add(1)
 		select {
 		case s.slots <- struct{}{}:
@@ -134,9 +129,35 @@ func (s *scan) dir(h *hostFile, path string) {
 	}
 }
 
-// entry reads the metadata of one entry; false leaves it out.
-func (s *scan) entry(h *hostFile, full string) bool {
-	if err := syscall.Lstat(full, &h.st); err != nil {
+// entries reads what is in the open directory d; false is the end of the import.
+func (s *scan) entries(h *hostFile, d *os.File, path string) bool {
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		s.fail(fmt.Errorf("import: read directory %s: %w", path, err))
+		return false
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		full := filepath.Join(path, name)
+		if h.parent == nil && name == ".wsfs" {
+			s.fail(fmt.Errorf("import %s: it has an entry named .wsfs, which every mount uses for itself; rename it first: %w", path, syscall.EEXIST))
+			return false
+		}
+		if s.skip[full] {
+			s.skipPath(full, "a mount or the store itself")
+			continue
+		}
+		child := &hostFile{name: name, parent: h}
+		if s.entry(child, int(d.Fd()), full) {
+			h.children = append(h.children, child)
+		}
+	}
+	return true
+}
+
+// entry reads the metadata of one entry of the open directory dir; false leaves it out.
+func (s *scan) entry(h *hostFile, dir int, full string) bool {
+	if err := lstatat(dir, h.name, &h.st); err != nil {
 		if !errors.Is(err, syscall.ENOENT) { // removed while we look: as if it had never been there
 			s.fail(fmt.Errorf("import %s: %w", full, err))
 		}
@@ -145,12 +166,12 @@ func (s *scan) entry(h *hostFile, full string) bool {
 	var err error
 	switch h.st.Mode & syscall.S_IFMT {
 	case syscall.S_IFLNK:
-		if h.target, err = os.Readlink(full); err != nil {
-			s.fail(fmt.Errorf("import: %w", err))
+		if h.target, err = readlinkat(dir, h.name); err != nil {
+			s.fail(fmt.Errorf("import: read link %s: %w", full, err))
 			return false
 		}
 	}
-	if h.xattrs, err = hostXattrs(full); err != nil {
+	if h.xattrs, err = hostXattrs(at(dir, h.name)); err != nil {
 		s.fail(fmt.Errorf("import %s: read extended attributes: %w", full, err))
 		return false
 	}
@@ -202,7 +223,7 @@ const (
 
 // readAll stores the content of every file, in parallel. Each content is read once however many hard links it has. Small files
 // are stored many at a time.
-func (f *FS) readAll(ctx context.Context, root string, files []*hostFile, note func(files, bytes int64)) error {
+func (f *FS) readAll(ctx context.Context, s *scan, files []*hostFile, note func(files, bytes int64)) error {
 	var mu sync.Mutex // guards left, done, bytes and first
 	var done, bytes int64
 	var first error
@@ -224,7 +245,7 @@ func (f *FS) readAll(ctx context.Context, root string, files []*hostFile, note f
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			r := &runReader{f: f, ctx: ctx, root: root}
+			r := &runReader{f: f, ctx: ctx, root: s.root, dirs: s.dirs}
 			for run := take(); run != nil; run = take() {
 				err := r.read(run)
 				mu.Lock()
@@ -256,6 +277,7 @@ type runReader struct {
 	f     *FS
 	ctx   context.Context
 	root  string
+	dirs  *beneath
 	buf   []byte
 	small []*hostFile // those whose bytes are in data, which are parts of buf
 	data  [][]byte
@@ -283,10 +305,15 @@ func (r *runReader) read(run []*hostFile) error {
 
 // file reads one file: what is small, into free, of which it uses n bytes.
 func (r *runReader) file(h *hostFile, free []byte) (n int, err error) {
-	path := filepath.Join(r.root, h.path())
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	path := h.path()
+	fd, err := r.dirs.open(path, unix.O_RDONLY|unix.O_NONBLOCK) // it may have become a FIFO, which would wait
 	if err != nil {
 		return 0, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		_ = unix.Close(fd)
+		return 0, fmt.Errorf("it is no regular file any more: %w", syscall.EBUSY)
 	}
 	merge := h.merge != nil && h.merge.Text != nil
 	if room := int(h.st.Size) + 1; h.st.Size <= blob.MaxBlob && room <= len(free) && !merge {

@@ -115,3 +115,6 @@ func Rules() []int {
 	}
 	return rules
 }
+
+// FileRules are the numbers of the rules that CheckFiles tests and Check does not.
+func FileRules() []int { return []int{ruleFiles, rulePack, ruleBackup} }

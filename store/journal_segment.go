@@ -38,7 +38,7 @@ func segName(num int64) string { return fmt.Sprintf("%08d%s", num, segSuffix) }
 // of the journal is the header, written with its first record: its name says nothing about its place.
 func createSegment(dir string, num, size int64) (*segment, error) {
 	path := filepath.Join(dir, segName(num))
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("make journal segment: %w", err)
 	}

@@ -37,7 +37,7 @@ func ReadLock(dir string) (LockInfo, error) {
 // takeLock locks dir for this process or returns a *LockedError. The lock goes with the file.
 func takeLock(dir string, info LockInfo) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the lock of store %s: %w", dir, err)
 	}

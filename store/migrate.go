@@ -46,6 +46,9 @@ func (s *Store) migrate(ctx context.Context) error {
 // probe refuses what cannot be opened before a byte is changed.
 func probe(dir string, drv *Driver, readOnly bool) error {
 	dir = filepath.Clean(dir)
+	if err := plainFiles(dir); err != nil {
+		return err
+	}
 	v, err := drv.Probe(dir)
 	switch {
 	case err != nil:

@@ -70,6 +70,9 @@ func Init(ctx context.Context, dir string, drv Driver) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make store %s: %w", dir, err)
 	}
+	if err := plainFiles(dir); err != nil {
+		return err
+	}
 	v, err := drv.Probe(dir)
 	if err != nil {
 		return fmt.Errorf("make store %s: %w", dir, err)

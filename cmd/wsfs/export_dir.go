@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -193,7 +194,7 @@ func (d *treeWriter) nameAttrs(name string, v *store.Version) error {
 		}
 	}
 	if v.Type() != syscall.S_IFLNK {
-		if err := unix.Fchmodat(d.here(), name, v.Mode&0o7777, 0); err != nil {
+		if err := chmodAt(d.here(), name, v.Mode&0o7777); err != nil {
 			return err
 		}
 	}
@@ -202,6 +203,16 @@ func (d *treeWriter) nameAttrs(name string, v *store.Version) error {
 	}
 	times := []unix.Timespec{unix.NsecToTimespec(v.Atime), unix.NsecToTimespec(v.Mtime)}
 	return unix.UtimesNanoAt(d.here(), name, times, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// chmodAt sets the permissions of what name is, and of nothing that it may point to by now.
+func chmodAt(dir int, name string, mode uint32) error {
+	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode)
 }
 
 // skip says once what the target cannot hold.

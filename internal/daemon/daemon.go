@@ -112,7 +112,7 @@ func (d *Daemon) Listen(ctx context.Context) error {
 	if err := d.clearMarks(ctx); err != nil {
 		return err
 	}
-	l, err := listen(d.o.Store)
+	l, err := listen(d.o.Store, func(uid uint32) { d.log.Warn("another user was refused at the socket", "uid", uid) })
 	if err != nil {
 		return err
 	}

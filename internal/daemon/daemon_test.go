@@ -204,7 +204,7 @@ func TestNoDaemon(t *testing.T) {
 		t.Error(c, err)
 	}
 	// A socket that nobody listens on was left by a daemon that was killed.
-	l, err := listen(dir)
+	l, err := listen(dir, func(uid uint32) { t.Errorf("user %d was refused", uid) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func shortPath(dir, name string) (path string, done func(), err error) {
 
 // listen makes the store's socket. The caller holds the store's lock, so a socket that is there was left by a daemon
 // that is dead.
-func listen(dir string) (net.Listener, error) {
+func listen(dir string, refused func(uid uint32)) (net.Listener, error) {
 	if err := os.Remove(SocketPath(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove the old socket: %w", err)
 	}
@@ -54,7 +54,7 @@ func listen(dir string) (net.Listener, error) {
 		_ = l.Close()
 		return nil, fmt.Errorf("protect %s: %w", SocketPath(dir), err)
 	}
-	return l, nil
+	return ownOnly{l, refused}, nil
 }
 
 // dial connects to the store's daemon. errNoDaemon says that there is none.
@@ -76,25 +76,56 @@ func dial(dir string) (net.Conn, error) {
 
 var errNoDaemon = errors.New("no daemon serves this store")
 
+// ownOnly accepts connections of the daemon's own user and of root, whatever the modes of socket and directory have become.
+type ownOnly struct {
+	*net.UnixListener
+	refused func(uid uint32)
+}
+
+// Accept implements net.Listener.
+func (l ownOnly) Accept() (net.Conn, error) {
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		peer, err := peerOf(c)
+		if err == nil && mayAsk(peer.Uid, uint32(os.Geteuid())) {
+			return c, nil
+		}
+		if _ = c.Close(); err == nil { // nothing was said
+			l.refused(peer.Uid)
+		}
+	}
+}
+
+// mayAsk reports whether a daemon of user own does what user peer asks.
+func mayAsk(peer, own uint32) bool { return peer == own || peer == 0 }
+
 // peerPID is the process at the other end.
 func peerPID(c net.Conn) (int, error) {
+	cred, err := peerOf(c)
+	if err != nil {
+		return 0, err
+	}
+	return int(cred.Pid), nil
+}
+
+func peerOf(c net.Conn) (*unix.Ucred, error) {
 	u, ok := c.(*net.UnixConn)
 	if !ok {
-		return 0, errors.New("not a unix socket")
+		return nil, errors.New("not a unix socket")
 	}
 	raw, err := u.SyscallConn()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	var cred *unix.Ucred
 	var cerr error
 	if err := raw.Control(func(fd uintptr) {
 		cred, cerr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	}); err != nil {
-		return 0, err
+		return nil, err
 	}
-	if cerr != nil {
-		return 0, cerr
-	}
-	return int(cred.Pid), nil
+	return cred, cerr
 }

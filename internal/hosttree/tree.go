@@ -147,6 +147,14 @@ func (t *Tree) stage(make func(fd int, name string) error) (string, error) {
 		if err := unix.Mkdirat(t.root, name, 0o700); err != nil && !errors.Is(err, syscall.EEXIST) {
 			return "", fmt.Errorf("make directory %s: %w", t.dir+"/"+name, err)
 		}
+		var st unix.Stat_t
+		err := unix.Fstatat(t.root, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+		if err == nil && (st.Mode&(unix.S_IFMT|0o077) != unix.S_IFDIR || int(st.Uid) != os.Geteuid()) {
+			err = fmt.Errorf("it is there, and is not this user's own: %w", syscall.EEXIST)
+		}
+		if err != nil {
+			return "", fmt.Errorf("make directory %s: %w", t.dir+"/"+name, err)
+		}
 		t.staging = name
 	}
 	t.made++
@@ -239,7 +247,7 @@ func (t *Tree) Node(mode uint32, dev uint64) (string, error) {
 		if err := unix.Mknodat(fd, name, mode&syscall.S_IFMT|0o600, int(dev)); err != nil {
 			return err
 		}
-		return unix.Fchmodat(fd, name, mode&0o7777, 0)
+		return chmodAt(fd, name, mode)
 	})
 }
 
@@ -272,14 +280,18 @@ func (t *Tree) Mkdir(p string, uid, gid int) error {
 // Chmod sets the permissions of a file or directory, not of a symbolic link.
 func (t *Tree) Chmod(p string, mode uint32) error {
 	return t.in(p, "set the permissions of", func(fd int, name string) error {
-		n, err := unix.Openat(fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(n)
-		// Through the descriptor: the name could have become a link.
-		return unix.Chmod("/proc/self/fd/"+strconv.Itoa(n), mode&0o7777)
+		return chmodAt(fd, name, mode)
 	})
+}
+
+// chmodAt goes through a descriptor: the name could have become a link.
+func chmodAt(fd int, name string, mode uint32) error {
+	n, err := unix.Openat(fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(n)
+	return unix.Chmod("/proc/self/fd/"+strconv.Itoa(n), mode&0o7777)
 }
 
 // Remove removes a file, a link, or an empty directory.
