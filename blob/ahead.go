@@ -136,6 +136,7 @@ func (a *Ahead) end() {
 func (a *Ahead) Edit(ctx context.Context, base Content, size int64, dirty []Extent, src io.ReaderAt) (Staged, EditStats, error) {
 	a.end()
 	s := a.e.s
+	defer a.e.batch.leave()
 	if a.failed || len(a.e.made) == 0 || size <= MaxBlob {
 		a.Stop()
 		return s.Edit(ctx, base, size, dirty, src)
@@ -162,6 +163,7 @@ func (a *Ahead) Edit(ctx context.Context, base Content, size int64, dirty []Exte
 func (a *Ahead) Stop() {
 	a.end()
 	b := a.e.batch
+	b.leave()
 	b.mu.Lock()
 	own := b.own
 	b.own = nil

@@ -49,6 +49,7 @@ func (s *Store) Edit(ctx context.Context, base Content, size int64, dirty []Exte
 		return Staged{}, EditStats{}, err
 	}
 	e := s.newEdit(ctx, base, size, dirty, src)
+	defer e.batch.leave()
 	st, err := e.run()
 	return st, e.batch.stats, err
 }
@@ -169,8 +170,8 @@ func (e *edit) finish(root part) (Staged, error) {
 		return Staged{}, err
 	}
 	e.batch.stats.BytesHashed += t.hashed
-	st := Staged{Content: Content{Ref: ref, Size: e.size}, Packed: e.batch.packed}
-	e.s.pending.add(st)
+	st := Staged{Content: Content{Ref: ref, Size: e.size}, Packed: e.batch.packed, turn: e.batch.turn}
+	e.s.stage(st)
 	return st, nil
 }
 

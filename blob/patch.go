@@ -101,7 +101,7 @@ func (s *Store) StagePatch(ctx context.Context, base Content, size int64, dirty 
 		return Staged{}, false, err
 	}
 	st = Staged{Content: Content{Ref: ref, Size: size}, Patch: true, Packed: append(w.locs[len(l.pieces):], l.pieces...)}
-	s.pending.add(st)
+	s.stage(st)
 	s.patch(ref).list.Store(l)
 	return st, true, nil
 }

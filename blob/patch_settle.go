@@ -63,6 +63,7 @@ func (s *Store) settlePatch(ctx context.Context, p *patch) (*Staged, error) {
 	}
 	e := s.newEdit(ctx, l.base, l.size, l.dirty, patchBytes{s, l})
 	e.bulk, e.workers = true, max(1, s.o.Workers-1)
+	defer e.batch.leave()
 	st, err := e.run()
 	if errors.Is(err, syscall.EIO) {
 		// What it lies over is damaged, or its own bytes are. It was acknowledged, so its version has to come; reading that
@@ -70,7 +71,7 @@ func (s *Store) settlePatch(ctx context.Context, p *patch) (*Staged, error) {
 		s.o.Log.Error("a large file cannot be put together any more: reading this state of it fails", "ref", p.root.Ref.String(),
 			"bytes", l.size, "err", err)
 		st, err = Staged{Content: Content{Ref: p.root.Ref, Size: l.size}, Packed: append([]Location{p.root}, l.pieces...)}, nil
-		s.pending.add(st)
+		s.stage(st)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("blob: working out the patch %v: %w", p.root.Ref, err)

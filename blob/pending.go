@@ -110,11 +110,11 @@ func (p *pending) settled(loc Location) {
 	}
 }
 
-// remove takes back one add and calls gone for each small content that nobody waits for any more.
-func (p *pending) remove(st Staged, gone func(Ref, []byte)) {
+// remove takes back one add and calls gone for each small content that nobody waits for any more. With the last Staged of a
+// patch goes the one that it was settled to, which is returned.
+func (p *pending) remove(st Staged, gone func(Ref, []byte)) *Staged {
 	if st.Patch {
-		p.removePatch(st, gone)
-		return
+		return p.removePatch(st, gone)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,15 +134,16 @@ func (p *pending) remove(st Staged, gone func(Ref, []byte)) {
 			}
 		}
 	}
+	return nil
 }
 
 // removePatch is remove for a patch. What it was settled to goes with the last Staged that has it.
-func (p *pending) removePatch(st Staged, gone func(Ref, []byte)) {
+func (p *pending) removePatch(st Staged, gone func(Ref, []byte)) *Staged {
 	p.mu.Lock()
 	e := p.patches[st.Content.Ref]
 	if e == nil {
 		p.mu.Unlock()
-		return
+		return nil
 	}
 	e.n--
 	last := e.n == 0
@@ -157,9 +158,11 @@ func (p *pending) removePatch(st Staged, gone func(Ref, []byte)) {
 	}
 	p.mu.Unlock()
 	if !last {
-		return
+		return nil
 	}
-	if st := e.settled.Load(); st != nil {
-		p.remove(*st, gone)
+	settled := e.settled.Load()
+	if settled != nil {
+		p.remove(*settled, gone)
 	}
+	return settled
 }

@@ -30,6 +30,7 @@ func (s *Store) PutReader(ctx context.Context, r io.Reader) (Staged, error) {
 	}
 	p := &put{edit: &edit{s: s, ctx: ctx, batch: s.newBatch(s.o.Large, 0), made: map[int64]Ref{}, bulk: true}}
 	p.edit.batch.stream = true
+	defer p.edit.batch.leave()
 	if err := p.all(r, first, n+m); err != nil {
 		return Staged{}, err
 	}

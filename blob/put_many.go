@@ -12,6 +12,8 @@ func (s *Store) PutMany(ctx context.Context, data [][]byte) ([]Staged, error) {
 	if err := s.writable(); err != nil {
 		return nil, err
 	}
+	turn := s.guard.enter()
+	defer s.guard.count(turn, -1)
 	out := make([]Staged, len(data))
 	at := make(map[Ref]Location, len(data)) // what has to be staged; without a Size: not written yet
 	var ask []Ref
@@ -25,6 +27,9 @@ func (s *Store) PutMany(ctx context.Context, data [][]byte) ([]Staged, error) {
 			continue
 		}
 		loc, placed := s.pending.place(ref)
+		if !placed || !s.guard.fresh(loc) {
+			loc, placed = Location{}, false
+		}
 		if at[ref] = loc; !placed {
 			ask = append(ask, ref)
 		}
@@ -59,7 +64,8 @@ func (s *Store) PutMany(ctx context.Context, data [][]byte) ([]Staged, error) {
 		if loc, ok := at[out[i].Content.Ref]; ok {
 			out[i].Packed = []Location{loc}
 		}
-		s.pending.add(out[i])
+		out[i].turn = turn
+		s.stage(out[i])
 	}
 	return out, nil
 }

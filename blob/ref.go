@@ -123,6 +123,8 @@ type Staged struct {
 	// list of the changes followed by their bytes, if this is the first Staged that has them. Settle makes of it what
 	// the content is in truth.
 	Patch bool
+
+	turn int // in which it is counted (guard)
 }
 
 // Again returns a Staged to be counted anew, for an Op that names a patch which an earlier Op has brought.

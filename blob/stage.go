@@ -17,7 +17,7 @@ func (s *Store) StageSmall(data []byte) Staged {
 	}
 	st := Staged{Content: Content{Ref: Sum(data), Size: int64(len(data))}}
 	if len(data) > 0 {
-		st.Small = data
+		st.Small, st.turn = data, s.guard.enter()
 		s.pending.add(st)
 	}
 	return st
@@ -30,7 +30,7 @@ func (s *Store) Restage(st Staged) {
 			s.packs.reserve(st.Packed[i])
 		}
 	}
-	s.pending.add(st)
+	s.stage(st)
 }
 
 // Settle stores what is not stored yet, and returns the location of every blob of items that the index does not know:
@@ -94,7 +94,7 @@ func (s *Store) Settle(ctx context.Context, items []Staged) ([]Location, error) 
 		if len(it.Small) == 0 || !take(it.Content.Ref) {
 			continue
 		}
-		if loc, ok := s.pending.place(it.Content.Ref); ok {
+		if loc, ok := s.pending.place(it.Content.Ref); ok && s.guard.fresh(loc) {
 			locs = append(locs, loc)
 		} else if err := w.add(it.Content.Ref, it.Small); err != nil {
 			return nil, err
@@ -136,7 +136,20 @@ func (s *Store) settlePatches(ctx context.Context, items []Staged) ([]Staged, er
 // returned or Restage got is passed exactly once.
 func (s *Store) Applied(items []Staged) {
 	for i := range items {
-		s.pending.remove(items[i], s.cache.put)
+		settled := s.pending.remove(items[i], s.cache.put)
+		for _, st := range []*Staged{&items[i], settled} {
+			if st != nil && st.Content.Size > 0 {
+				s.guard.count(st.turn, -1)
+			}
+		}
+	}
+}
+
+// stage makes st readable until it is applied.
+func (s *Store) stage(st Staged) {
+	s.pending.add(st)
+	if st.Content.Size > 0 {
+		s.guard.count(st.turn, 1)
 	}
 }
 
@@ -150,11 +163,12 @@ func (s *Store) PutPacked(data []byte) (Staged, error) {
 		return st, nil
 	}
 	b := s.newBatch(s.o.Small, s.o.InlineMax)
+	defer b.leave()
 	if err := b.place(context.Background(), []candidate{{st.Content.Ref, data}}); err != nil {
 		return Staged{}, err
 	}
-	st.Packed = b.packed
-	s.pending.add(st)
+	st.Packed, st.turn = b.packed, b.turn
+	s.stage(st)
 	return st, nil
 }
 
@@ -163,8 +177,14 @@ func (s *Store) known(ctx context.Context, refs []Ref, yes func(Ref)) error {
 	if len(refs) == 0 {
 		return nil
 	}
+	s.guard.ask(refs)
+	found := func(ref Ref) {
+		if s.guard.has(ref) {
+			yes(ref)
+		}
+	}
 	if batch, ok := s.index.(BatchIndex); ok {
-		if err := batch.LocateMany(ctx, refs, func(l Location) { yes(l.Ref) }); err != nil {
+		if err := batch.LocateMany(ctx, refs, func(l Location) { found(l.Ref) }); err != nil {
 			return fmt.Errorf("blob: looking up %d blobs: %w", len(refs), err)
 		}
 		return nil
@@ -172,7 +192,7 @@ func (s *Store) known(ctx context.Context, refs []Ref, yes func(Ref)) error {
 	for _, ref := range refs {
 		_, err := s.index.Locate(ctx, ref)
 		if err == nil {
-			yes(ref)
+			found(ref)
 		} else if !errors.Is(err, ErrNotFound) {
 			return fmt.Errorf("blob: looking up %v: %w", ref, err)
 		}
@@ -193,16 +213,29 @@ type batch struct {
 	inlineMax int
 	stream    bool // see recordWriter
 	keepOwn   bool // note what is stored, to give it back
+	turn      int  // of the guard
 
 	mu     sync.Mutex
 	seen   map[Ref]struct{} // guarded by mu; what a call of place took care of or is about to
 	packed []Location       // guarded by mu
 	own    []Location       // guarded by mu; those of packed that it has stored itself
 	stats  EditStats        // guarded by mu
+	left   bool             // guarded by mu
 }
 
+// newBatch begins a batch, which whoever made it leaves after staging the content, or giving it up.
 func (s *Store) newBatch(e Encoding, inlineMax int) *batch {
-	return &batch{s: s, encoding: e, inlineMax: inlineMax, seen: map[Ref]struct{}{}}
+	return &batch{s: s, encoding: e, inlineMax: inlineMax, turn: s.guard.enter(), seen: map[Ref]struct{}{}}
+}
+
+func (b *batch) leave() {
+	b.mu.Lock()
+	left := b.left
+	b.left = true
+	b.mu.Unlock()
+	if !left {
+		b.s.guard.count(b.turn, -1)
+	}
 }
 
 // place stores those of cands that are not stored yet. Blobs of another Staged that is not applied yet go into packed
@@ -219,7 +252,7 @@ func (b *batch) place(ctx context.Context, cands []candidate) error {
 			continue
 		}
 		b.seen[c.ref] = struct{}{}
-		if loc, ok := b.s.pending.place(c.ref); ok {
+		if loc, ok := b.s.pending.place(c.ref); ok && b.s.guard.fresh(loc) {
 			b.packed = append(b.packed, loc)
 			continue
 		}

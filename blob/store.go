@@ -46,6 +46,7 @@ type Store struct {
 	bufs    *buffers
 	runs    runs
 	places  places
+	guard   guard
 	closed  atomic.Bool
 }
 

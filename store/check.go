@@ -128,6 +128,9 @@ func (c *checker) chains(ctx context.Context) error {
 	}
 	for _, t := range list {
 		want := ancestors(byID, t)
+		if t.state == hiddenDead {
+			continue
+		}
 		if t.Hidden {
 			if n := len(t.Chain); n == 0 || n > len(want) || !slices.Equal(t.Chain, want[:n]) || t.Head != t.ParentSeq {
 				c.problem(ruleStretch, "the hidden segment %d of seq %d stands for %s, the parents give %s", t.ID, t.Head, encodeChain(t.Chain),

@@ -7,11 +7,14 @@ type queryRule struct {
 	query string
 }
 
+// sqlCollected is the highest number of a version that was ever collected.
+const sqlCollected = `COALESCE((SELECT CAST(value AS INTEGER) FROM setting WHERE name = '` + settingCollected + `'), 0)`
+
 func queryRules() []queryRule {
 	return []queryRule{
 		{2, "timeline %d starts at seq %d of timeline %d, which does not exist or does not own that seq", `
 			SELECT t.id, t.parent_seq, t.parent_id FROM timeline t LEFT JOIN timeline p ON p.id = t.parent_id
-			WHERE t.parent_id <> 0 AND (p.id IS NULL OR t.parent_seq > p.head_seq
+			WHERE t.parent_id <> 0 AND t.hidden <> 3 AND (p.id IS NULL OR t.parent_seq > p.head_seq
 				OR p.parent_id <> 0 AND t.parent_seq <= p.parent_seq)`},
 		{4, "timeline %d has head_seq %d below parent_seq %d or its newest row, %d", `
 			SELECT t.id, t.head_seq, t.parent_seq, COALESCE(m.seq, 0) FROM timeline t LEFT JOIN (
@@ -38,7 +41,7 @@ func queryRules() []queryRule {
 				SELECT 'workspace' AS tab, timeline_id FROM workspace WHERE timeline_id IS NOT NULL
 				UNION SELECT 'workspace', base_timeline_id FROM workspace WHERE timeline_id IS NULL
 				UNION SELECT 'workspace_ref', timeline_id FROM workspace_ref WHERE timeline_id IS NOT NULL
-				UNION SELECT 'workspace_ref', base_timeline_id FROM workspace_ref WHERE timeline_id IS NULL
+				UNION SELECT 'workspace_ref', base_timeline_id FROM workspace_ref WHERE timeline_id IS NULL AND base_timeline_id <> 0
 				UNION SELECT 'tag', timeline_id FROM tag UNION SELECT 'pin', timeline_id FROM pin
 				UNION SELECT 'change', timeline_id FROM change UNION SELECT 'change_item', timeline_id FROM change_item
 				UNION SELECT 'file_node', timeline_id FROM file_node
@@ -80,18 +83,19 @@ func queryRules() []queryRule {
 				UNION ALL SELECT 'workspace', name, base_timeline_id, base_seq FROM workspace
 			) u JOIN timeline t ON t.id = u.timeline_id WHERE t.parent_id <> 0 AND u.seq <= t.parent_seq`},
 		{19, "a pin at seq %d of timeline %d has the unknown kind %s or does not say what it is for, %s", `
-			SELECT seq, timeline_id, kind, ref FROM pin WHERE kind NOT IN ('mount', 'temporary', 'applied', 'session') OR ref = ''`},
+			SELECT seq, timeline_id, kind, ref FROM pin WHERE kind NOT IN ('mount', 'temporary', 'applied', 'session', 'retained') OR ref = ''`},
 		{27, "version %d of inode %d comes from version %d, which does not exist or is of inode %d", `
 			SELECT v.version_id, v.ino, v.parent_version_id, COALESCE(p.ino, 0) FROM file_version v
 			LEFT JOIN file_version p ON p.version_id = v.parent_version_id AND p.origin_timeline_id = 0
-			WHERE v.parent_version_id <> 0 AND (p.version_id IS NULL OR p.ino <> v.ino)`},
+			WHERE v.parent_version_id <> 0 AND (p.version_id IS NULL OR p.ino <> v.ino)
+				AND (p.version_id IS NOT NULL OR v.parent_version_id > ` + sqlCollected + `)`},
 		{28, "version %d of inode %d replaced or merged version %d, which does not exist", `
 			SELECT v.version_id, v.ino, v.replaced_version_id FROM file_version v
 				LEFT JOIN file_version p ON p.version_id = v.replaced_version_id AND p.origin_timeline_id = 0
-				WHERE v.replaced_version_id <> 0 AND p.version_id IS NULL
+				WHERE v.replaced_version_id > ` + sqlCollected + ` AND p.version_id IS NULL
 			UNION ALL SELECT v.version_id, v.ino, v.merge_version_id FROM file_version v
 				LEFT JOIN file_version p ON p.version_id = v.merge_version_id AND p.origin_timeline_id = 0
-				WHERE v.merge_version_id <> 0 AND p.version_id IS NULL`},
+				WHERE v.merge_version_id > ` + sqlCollected + ` AND p.version_id IS NULL`},
 		{29, "version %d of inode %d has mode %d, size %d and %d holes with content or a target that do not fit", `
 			SELECT version_id, ino, mode, size, holes FROM file_version WHERE
 				CASE mode & 61440
@@ -114,10 +118,10 @@ func queryRules() []queryRule {
 				UNION SELECT 'timeline', parent_id FROM timeline UNION SELECT 'command', timeline_id FROM command
 				UNION SELECT 'change', timeline_id FROM change UNION SELECT 'change_item', timeline_id FROM change_item
 				UNION SELECT 'file_node_history', timeline_id FROM file_node_history
-			) u JOIN timeline t ON t.id = u.timeline_id WHERE t.hidden <> 0`},
+			) u JOIN timeline t ON t.id = u.timeline_id WHERE t.hidden IN (1, 2)`},
 		{37, "version %d of inode %d on timeline %d says it is from timeline %d; that is for hidden segments to say, and for all of theirs", `
 			SELECT v.version_id, v.ino, v.timeline_id, v.origin_timeline_id FROM file_version v JOIN timeline t ON t.id = v.timeline_id
-			WHERE (v.origin_timeline_id <> 0) <> (t.hidden <> 0)`},
+			WHERE (v.origin_timeline_id <> 0) <> (t.hidden <> 0) AND t.hidden <> 3`},
 		{40, "change %d of timeline %d is by session %d, command %d, process %d, not all of which exist", `
 			SELECT c.seq, c.timeline_id, c.session_id, c.command_id, c.process_id FROM change c
 			LEFT JOIN session s ON s.id = c.session_id LEFT JOIN command m ON m.id = c.command_id
@@ -150,5 +154,7 @@ func queryRules() []queryRule {
 			WHERE c.seq IS NULL OR c.kind NOT IN (17, 18) OR u.command_id <> 0 AND m.id IS NULL
 				OR u.ref_n = 0 AND (f.id IS NULL OR u.from_seq > u.to_seq OR u.to_seq > f.head_seq OR u.from_seq < 1)
 				OR u.ref_n <> 0 AND (u.from_timeline_id <> 0 OR u.from_seq <> 0 OR u.to_seq <> 0)`},
+		{48, "timeline %d says that its history is complete from seq %d on, and its head is %d", `
+			SELECT id, gc_seq, head_seq FROM timeline WHERE gc_seq < 0 OR gc_seq > head_seq + 1`},
 	}
 }

@@ -57,6 +57,7 @@ func breakages() []breakage {
 		{17, "tag of nothing", []string{`INSERT INTO tag VALUES (999, 't', 1, 1)`}},
 		{18, "tag on a child", []string{`INSERT INTO tag SELECT 1, 't', id, parent_seq FROM timeline WHERE id = ` + aFork}},
 		{18, "pin on a child", []string{`INSERT INTO pin SELECT id, parent_seq, 'mount', '/m', 0 FROM timeline WHERE id = ` + aFork}},
+		{48, "collected beyond the head", []string{`UPDATE timeline SET gc_seq = head_seq + 2 WHERE id = 1`}},
 		{19, "pin of an unknown kind", []string{`INSERT INTO pin VALUES (1, 1, 'needle', '/m', 0)`}},
 		{19, "pin for nothing", []string{`INSERT INTO pin VALUES (1, 1, 'mount', '', 0)`}},
 		{20, "no version", []string{`DELETE FROM file_version WHERE ino = ` + aFile}},

@@ -50,7 +50,7 @@ func (c *checker) timelineIntervals(ctx context.Context, t *Timeline) error {
 				c.problem(ruleOverlap, "timeline %d, directory %d, name %q: rows from seq %d to %d and from seq %d to %d overlap", t.ID,
 					r.name.parent, r.name.name, last.seq, last.end, r.seq, r.end)
 			}
-			if last.end != 0 && last.end != MaxSeq && (r.name != last.name || r.seq != last.end) {
+			if last.end > t.GCSeq && last.end != MaxSeq && (r.name != last.name || r.seq != last.end) {
 				ask = append(ask, interval{name: last.name, seq: last.end, ino: last.ino, end: 1})
 			}
 			if r.ino == 0 {
@@ -62,7 +62,7 @@ func (c *checker) timelineIntervals(ctx context.Context, t *Timeline) error {
 	if err != nil {
 		return err
 	}
-	if last.end != 0 && last.end != MaxSeq {
+	if last.end > t.GCSeq && last.end != MaxSeq {
 		ask = append(ask, interval{name: last.name, seq: last.end, ino: last.ino, end: 1})
 	}
 	names := make([]dirName, len(ask))
@@ -88,7 +88,8 @@ func (c *checker) timelineIntervals(ctx context.Context, t *Timeline) error {
 	return nil
 }
 
-// trees walks every tree that can be written to or mounted: the head of every timeline and every base.
+// trees walks every tree that can be written to or mounted: the head of every timeline, every base, and every state that is kept of
+// a history that was collected.
 func (c *checker) trees(ctx context.Context) error {
 	list, err := timelineRows(ctx, c.q)
 	if err != nil {
@@ -114,8 +115,22 @@ func (c *checker) trees(ctx context.Context) error {
 		if t.Hidden {
 			continue
 		}
-		if err := walk(t.ID, MaxSeq); err != nil {
+		if t.GCSeq <= t.Head { // else nobody comes to its head any more
+			if err := walk(t.ID, MaxSeq); err != nil {
+				return err
+			}
+		}
+		if t.GCSeq == 0 {
+			continue
+		}
+		kept, err := points(ctx, c.q, t.ID)
+		if err != nil {
 			return err
+		}
+		for _, seq := range kept {
+			if err := walk(t.ID, seq); err != nil {
+				return err
+			}
 		}
 	}
 	for _, ws := range spaces {

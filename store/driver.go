@@ -45,6 +45,12 @@ type Driver struct {
 	Sync func(dir string) error
 	// Integrity runs the database's own check and reports what it finds, one line each.
 	Integrity func(ctx context.Context, q Queryer, report func(string)) error
+	// Free is how many bytes of the database's file hold nothing. Shrink gives about so many of them back to the disk with the
+	// next checkpoint, in one transaction; it returns false if this database cannot do that but by Rebuild, which writes all of it
+	// once more and leaves nothing free, nor any byte of what was deleted. Both run outside of transactions.
+	Free    func(ctx context.Context, q Queryer) (int64, error)
+	Shrink  func(ctx context.Context, q Queryer, bytes int64) (bool, error)
+	Rebuild func(ctx context.Context, q Execer) error
 	// Plan returns the query plan, for tests of the plans that matter.
 	Plan func(ctx context.Context, q Queryer, query string, args ...any) (string, error)
 }

@@ -10,6 +10,8 @@ import (
 var (
 	// ErrNotFound is a name, inode, version, workspace or tag that is not there. It wraps ENOENT.
 	ErrNotFound = fmt.Errorf("not found: %w", syscall.ENOENT)
+	// ErrCollected is a state that was collected. It wraps ENOENT, through ErrNotFound.
+	ErrCollected = fmt.Errorf("collected: %w", ErrNotFound)
 	// ErrExists is a name that is taken. It wraps EEXIST.
 	ErrExists = fmt.Errorf("already exists: %w", syscall.EEXIST)
 	// ErrCorrupt is a damaged database. It wraps EIO.

@@ -28,7 +28,7 @@ const timelineCols = `id, parent_id, parent_seq, head_seq, gc_seq, epoch, chain,
 func (c *cells) timeline() (*Timeline, error) {
 	t := &Timeline{
 		ID: TimelineID(c.int(0)), Parent: TimelineID(c.int(1)), ParentSeq: Seq(c.int(2)), Head: Seq(c.int(3)),
-		GCSeq: Seq(c.int(4)), Epoch: c.int(5), Hidden: c.int(7) != 0,
+		GCSeq: Seq(c.int(4)), Epoch: c.int(5), Hidden: c.int(7) != 0, state: c.int(7),
 	}
 	var err error
 	t.Chain, err = decodeChain(c.string(6))

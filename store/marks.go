@@ -26,6 +26,9 @@ const (
 	PinApplied = "applied"
 	// PinSession is the base of a fork that a session works in. Ref is the workspace's id, a blank, and the session's name.
 	PinSession = "session"
+	// PinRetained is a state that the store's policy keeps of a stretch of history that is thinned out. Collecting sets and
+	// removes it; it keeps no timeline that nothing else needs.
+	PinRetained = "retained"
 )
 
 // Pin keeps a point for as long as something uses it. All but Expires are its identity.

@@ -9,7 +9,7 @@ import (
 // migrations are the steps from each schema version to the next; step i leads to version i+1. A step is never changed
 // once a release had it.
 func migrations(t Types) [][]string {
-	return [][]string{createSchema(t), append(createTables(t, 2), schema2()...)}
+	return [][]string{createSchema(t), append(createTables(t, 2), schema2()...), createTables(t, 3)}
 }
 
 // migrate brings the database to SchemaVersion, one transaction a step.

@@ -3,7 +3,7 @@ package store
 import "strings"
 
 // SchemaVersion is the newest schema this program knows. docs/format.md describes it.
-const SchemaVersion = 2
+const SchemaVersion = 3
 
 // table is one table as data, so that Stats and the migrations need no second list.
 type table struct {
@@ -71,6 +71,10 @@ func schemaTables() []table {
 		{name: "session_origin", since: 2, cols: `session_id INT PRIMARY KEY, parent_id INT, meta TEXT, home_workspace_id INT`},
 		// processes whose environment could not be read
 		{name: "process_unread", since: 2, cols: `process_id INT PRIMARY KEY`},
+		// what is kept of the history, and how far collecting it is
+		{name: "setting", since: 3, key: "name", cols: `name TEXT, value TEXT`},
+		// what was removed for good: when, by which rule, by whom; detail is a JSON object
+		{name: "removal", since: 3, cols: `id INT PRIMARY KEY, at INT, kind TEXT, rule TEXT, who TEXT, detail TEXT`},
 	}
 }
 

@@ -26,6 +26,7 @@ const (
 const (
 	hiddenDone     = 1
 	hiddenBuilding = 2
+	hiddenDead     = 3 // of either sort: nobody can see it any more, and its rows are being removed
 )
 
 // mergeClass is the size class of a segment.

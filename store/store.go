@@ -61,6 +61,8 @@ type Store struct {
 	pipe     *pipeline
 	room     *room
 	holds    holds
+	history  sync.RWMutex // see UseHistory
+	gc       sync.Mutex   // held by who collects or purges
 	amends   atomic.Int64 // groups that were committed and amended something
 }
 

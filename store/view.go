@@ -46,8 +46,14 @@ func readPath(ctx context.Context, q querier, timeline TimelineID, seq Seq) ([]S
 		return nil, err
 	case t.Hidden:
 		return nil, fmt.Errorf("timeline %d is a hidden segment: %w", timeline, ErrNotFound)
+	case seq > t.Head && seq != MaxSeq:
+		if err := notCut(ctx, q, t, seq); err != nil {
+			return nil, err
+		}
 	case seq < t.GCSeq:
-		return nil, fmt.Errorf("history of timeline %d before seq %d has been collected: %w", timeline, t.GCSeq, ErrNotFound)
+		if err := stillKept(ctx, q, timeline, seq, t.GCSeq); err != nil {
+			return nil, err
+		}
 	}
 	return append([]Segment{{timeline, seq}}, t.Chain...), nil
 }

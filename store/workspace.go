@@ -10,6 +10,8 @@ type Timeline struct {
 	Epoch     int64
 	Chain     []Segment // the read path below it, nearest first
 	Hidden    bool
+
+	state int64 // of the column hidden, which Hidden is not 0
 }
 
 // Segment is a timeline read up to and including Cut.

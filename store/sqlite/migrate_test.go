@@ -30,7 +30,7 @@ func TestSchema1(t *testing.T) {
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
-	newer := []string{"undone", "session_origin", "process_unread"}
+	newer := []string{"undone", "session_origin", "process_unread", "setting", "removal"}
 	for _, name := range newer {
 		pragma(t, db, "DROP TABLE "+name)
 	}

@@ -59,6 +59,9 @@ func Driver() store.Driver {
 		CopyTo:     copyTo,
 		Sync:       syncLog,
 		Integrity:  integrity,
+		Free:       free,
+		Shrink:     shrink,
+		Rebuild:    rebuild,
 		Plan:       plan,
 	}
 }
@@ -130,7 +133,7 @@ func open(ctx context.Context, dir string, mode store.Mode) (store.DB, error) {
 		}
 		// The journal mode is not among the pragmas: it must come after page_size.
 		w, err := openPool(ctx, dsn(path, m, url.Values{"_journal_mode": {"WAL"}, "_synchronous": {"NORMAL"}},
-			fmt.Sprintf("busy_timeout(%d)", busyTimeout), fmt.Sprintf("page_size(%d)", pageSize), "wal_autocheckpoint(0)", "cache_size(-65536)",
+			fmt.Sprintf("busy_timeout(%d)", busyTimeout), fmt.Sprintf("page_size(%d)", pageSize), "auto_vacuum(2)", "wal_autocheckpoint(0)", "cache_size(-65536)",
 			"temp_store(memory)", fmt.Sprintf("journal_size_limit(%d)", logKept)), 1)
 		if err != nil {
 			return db, fmt.Errorf("open %s: %w", path, err)

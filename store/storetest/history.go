@@ -125,9 +125,9 @@ func (w *world) live(steps int) {
 		t := w.trees[w.rnd.IntN(len(w.trees))]
 		switch n := w.rnd.IntN(100); {
 		case n < 2 && len(w.trees) < 8:
-			w.fork(t, fmt.Sprint("fork", len(w.trees)), t.place())
+			w.fork(t, w.forkName(), t.place())
 		case n < 3 && len(w.trees) < 8:
-			w.fork(t, fmt.Sprint("fork", len(w.trees)), w.somewhere(t))
+			w.fork(t, w.forkName(), w.somewhere(t))
 		case n < 4:
 			w.rollback(t, w.somewhere(t))
 		default:

@@ -23,6 +23,13 @@ func Run(t *testing.T, drv store.Driver) {
 	t.Run("segments", func(t *testing.T) { testSegments(t, drv) })
 	t.Run("backup", func(t *testing.T) { testBackup(t, drv) })
 	t.Run("changes", func(t *testing.T) { testChanges(t, drv) })
+	t.Run("collect", func(t *testing.T) {
+		for _, group := range []int{1, 64} {
+			for seed := range seeds {
+				t.Run(fmt.Sprint("group", group, "seed", seed), func(t *testing.T) { testCollect(t, drv, group, seed) })
+			}
+		}
+	})
 	t.Run("history", func(t *testing.T) {
 		for _, group := range []int{1, 32, 1024} {
 			t.Run(fmt.Sprint("group", group), func(t *testing.T) {

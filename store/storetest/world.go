@@ -3,6 +3,7 @@ package storetest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -37,6 +38,8 @@ type world struct {
 	commands []store.Attribution
 	last     store.Slot
 	names    int
+	forks    int
+	gone     map[point]bool // past states that were collected
 }
 
 func newWorld(t *testing.T, st *store.Store, seed uint64, group int) *world {
@@ -229,6 +232,10 @@ func (w *world) load(p point) state {
 			continue
 		}
 		got, err := v.Version(w.t.Context(), ino)
+		if w.gone != nil && n.v.Nlink == 0 && errors.Is(err, syscall.ENOENT) {
+			delete(s, ino)
+			continue
+		}
 		if err != nil {
 			w.t.Fatalf("inode %d at %v: %v", ino, p, err)
 		}
@@ -255,7 +262,7 @@ func (w *world) pasts(t *tree) []point {
 	p := t.place()
 	for {
 		for _, op := range w.log[p.timeline] {
-			if op.Seq <= p.seq {
+			if op.Seq <= p.seq && !w.gone[point{p.timeline, op.Seq}] {
 				list = append(list, point{p.timeline, op.Seq})
 			}
 		}
@@ -265,6 +272,11 @@ func (w *world) pasts(t *tree) []point {
 		}
 		p = par
 	}
+}
+
+func (w *world) forkName() string {
+	w.forks++
+	return fmt.Sprint("fork", w.forks)
 }
 
 func (w *world) name() string {
