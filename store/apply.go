@@ -36,6 +36,7 @@ type applier struct {
 // timelineState is what a group needs to know of a timeline, and what it does to it.
 type timelineState struct {
 	head    Seq
+	gc      Seq
 	chain   []Segment
 	changes int64
 }
@@ -211,7 +212,7 @@ func (a *applier) timeline(ctx context.Context, id TimelineID) (*timelineState, 
 	if err != nil {
 		return nil, err
 	}
-	t := &timelineState{head: row.Head, chain: row.Chain}
+	t := &timelineState{head: row.Head, gc: row.GCSeq, chain: row.Chain}
 	a.timelines[id] = t
 	return t, nil
 }

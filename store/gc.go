@@ -97,16 +97,75 @@ func (g *collector) run(ctx context.Context) (err error) {
 	if g.o.DryRun {
 		return g.try(ctx)
 	}
-	for _, phase := range []func(context.Context) error{g.pointers, g.dead, g.thin, g.who, g.contents, g.shrink} {
-		if err := phase(ctx); err != nil {
-			return err
-		}
+	if err := g.phases(ctx); err != nil {
+		return err
+	}
+	if err := g.fit(ctx); err != nil {
+		return err
 	}
 	if err := g.note(ctx); err != nil {
 		return err
 	}
 	g.res.After, err = g.s.bytes()
 	return err
+}
+
+func (g *collector) phases(ctx context.Context) error {
+	for _, phase := range []func(context.Context) error{g.pointers, g.dead, g.thin, g.who, g.contents, g.shrink} {
+		if err := phase(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leastKept is how much of the history stays however large the store is.
+const leastKept = time.Minute
+
+// fit makes the store no larger than the policy says: it keeps less and less of the history, halving its age each time, until
+// the store is small enough or nearly nothing is left.
+func (g *collector) fit(ctx context.Context) error {
+	if g.keep.Cap == 0 {
+		return nil
+	}
+	var oldest int64
+	if _, err := scanAll(ctx, g.s.r, 1, `SELECT min(at) FROM change WHERE at > 0`, nil, func(c *cells) error {
+		oldest = c.int(0)
+		return nil
+	}); err != nil {
+		return err
+	}
+	tiers := g.keep.Tiers
+	defer func() { g.keep.Tiers = tiers }()
+	for age := time.Duration(g.now-oldest) / 2; ; age /= 2 {
+		if size, err := g.s.bytes(); err != nil || size <= g.keep.Cap {
+			return err
+		}
+		if age < leastKept {
+			g.s.o.Log.WarnContext(ctx, "the store is larger than it should be, and no history is left to collect", "store", g.s.dir)
+			return nil
+		}
+		g.keep.Tiers = younger(tiers, age)
+		if err := g.phases(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// younger is a policy without what is older than age.
+func younger(tiers []Tier, age time.Duration) []Tier {
+	var out []Tier
+	for _, t := range tiers {
+		if t.For == 0 || t.For >= age {
+			t.For = age
+			return append(out, t)
+		}
+		out = append(out, t)
+	}
+	if len(tiers) == 0 {
+		out = []Tier{{For: age}}
+	}
+	return out
 }
 
 // Steps are short: about gcChunk rows each.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"syscall"
 )
@@ -99,7 +100,7 @@ func (a *applier) tag(ctx context.Context, t *TagChange) error {
 		_, err := a.w.exec(ctx, `DELETE FROM tag WHERE workspace_id = ? AND name = ?`, int64(t.Workspace), t.Name)
 		return err
 	}
-	if err := a.marked(ctx, t.Timeline, t.Seq); err != nil {
+	if ok, err := a.marked(ctx, t.Timeline, t.Seq); err != nil || !ok {
 		return err
 	}
 	_, err := a.w.exec(ctx, `INSERT INTO tag (workspace_id, name, timeline_id, seq) VALUES (?, ?, ?, ?)
@@ -114,7 +115,7 @@ func (a *applier) pin(ctx context.Context, p *PinChange) error {
 			int64(p.Timeline), int64(p.Seq), p.Kind, p.Ref)
 		return err
 	}
-	if err := a.marked(ctx, p.Timeline, p.Seq); err != nil {
+	if ok, err := a.marked(ctx, p.Timeline, p.Seq); err != nil || !ok {
 		return err
 	}
 	_, err := a.w.exec(ctx, `INSERT INTO pin (timeline_id, seq, kind, ref, expires) VALUES (?, ?, ?, ?, ?)
@@ -123,11 +124,19 @@ func (a *applier) pin(ctx context.Context, p *PinChange) error {
 	return err
 }
 
-// marked refuses a point that a timeline has not reached: it could still become anything.
-func (a *applier) marked(ctx context.Context, id TimelineID, seq Seq) error {
+// marked refuses a point that a timeline has not reached: it could still become anything. One that was collected gets no mark, ok
+// is false: it would look as if it were there. Who marks one asks first and keeps it until then (UseHistory), so that is a bug.
+func (a *applier) marked(ctx context.Context, id TimelineID, seq Seq) (ok bool, err error) {
 	t, err := a.timeline(ctx, id)
 	if err == nil && seq > t.head {
 		err = fmt.Errorf("seq %d is above the head of timeline %d, %d: %w", seq, id, t.head, syscall.EINVAL)
 	}
-	return err
+	if err != nil || seq >= t.gc {
+		return err == nil, err
+	}
+	if err = stillKept(ctx, a.w, id, seq, t.gc); errors.Is(err, ErrCollected) {
+		a.s.o.Log.ErrorContext(ctx, "a state was marked that was collected; the mark is left out", "timeline", id, "seq", seq)
+		return false, nil
+	}
+	return err == nil, err
 }

@@ -165,6 +165,16 @@ func stretches(ctx context.Context, st *store.Store, ws *store.Workspace) ([]str
 	return out, nil
 }
 
+// after is a seq of the first stretch after s that is not collected.
+func after(all []stretch, s stretch) store.Seq {
+	for _, o := range all {
+		if o.top > s.top && o.timeline != 0 {
+			return o.top
+		}
+	}
+	return s.top
+}
+
 // atSeq finds the timeline on which the workspace used seq. A workspace never uses a seq twice, so the first stretch
 // that reached it is the one.
 func (r *Resolved) atSeq(ctx context.Context, st *store.Store, seq store.Seq) error {
@@ -174,6 +184,9 @@ func (r *Resolved) atSeq(ctx context.Context, st *store.Store, seq store.Seq) er
 	}
 	for _, s := range all {
 		if seq <= s.top {
+			if s.timeline == 0 {
+				return fmt.Errorf("read %s: %w", r.Revision, &store.CollectedError{Seq: seq, After: after(all, s)})
+			}
 			r.Timeline, r.Seq = s.timeline, seq
 			return nil
 		}
@@ -195,6 +208,9 @@ func (r *Resolved) atTime(ctx context.Context, st *store.Store, at time.Time) er
 		s := all[i]
 		if s.from > ns {
 			continue
+		}
+		if s.timeline == 0 {
+			return fmt.Errorf("read %s: %w", r.Revision, &store.CollectedError{Seq: s.top, After: after(all, s)})
 		}
 		v, err := st.ViewAt(ctx, s.timeline, s.top)
 		if err != nil {
@@ -266,7 +282,13 @@ func (r *Resolved) atCommand(ctx context.Context, st *store.Store, p Point) erro
 		if s.timeline == cmd.Timeline {
 			return nil
 		}
+		if s.timeline == 0 {
+			continue // collected
+		}
 		v, err := st.ViewAt(ctx, s.timeline, s.top)
+		if errors.Is(err, store.ErrCollected) {
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package versions
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"wsfs/store"
@@ -103,6 +104,11 @@ func (l *life) history(ctx context.Context, p *picked) (*history, error) {
 
 // span reads the changes of one stretch.
 func (h *history) span(ctx context.Context, sp store.Span, versions bool, p *picked) error {
+	if versions {
+		if err := h.complete(ctx, sp); err != nil {
+			return err
+		}
+	}
 	var w *wholeStep
 	flush := func() {
 		if w != nil {
@@ -142,6 +148,15 @@ func (h *history) span(ctx context.Context, sp store.Span, versions bool, p *pic
 		return nil
 	})
 	flush()
+	return err
+}
+
+// complete refuses a stretch of changes whose states were collected: what was there before is not known.
+func (h *history) complete(ctx context.Context, sp store.Span) error {
+	t, err := h.st.Timeline(ctx, sp.Timeline)
+	if err == nil && sp.After < t.GCSeq {
+		err = fmt.Errorf("read what was there before change %d: %w", sp.After+1, &store.CollectedError{Timeline: t.ID, Seq: sp.After, After: t.GCSeq})
+	}
 	return err
 }
 

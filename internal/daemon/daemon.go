@@ -53,6 +53,8 @@ type Daemon struct {
 	hosts              hosts
 	blames             blameTexts
 
+	collecting sync.WaitGroup // collects by itself
+
 	stopOnce sync.Once
 	stop     chan struct{} // closed when the daemon should end
 
@@ -123,6 +125,7 @@ func (d *Daemon) Listen(ctx context.Context) error {
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
 	}
+	d.collecting.Go(d.keepCollecting)
 	go func() {
 		if err := d.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			d.log.Error("serve the API", "error", err)
@@ -155,6 +158,8 @@ func (d *Daemon) Close() error {
 		}
 		cancel()
 	}
+	d.Stop()
+	d.collecting.Wait()
 	d.closeSlots()
 	if err := d.st.Close(); err != nil && first == nil {
 		first = err

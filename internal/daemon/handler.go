@@ -41,9 +41,10 @@ func (d *Daemon) routes() http.Handler {
 	d.pointerRoutes(mux)
 	d.runRoutes(mux)
 	d.undoRoutes(mux)
+	d.gcRoutes(mux)
 	mux.HandleFunc("GET /metrics", d.serveMetrics)
 	profileRoutes(mux)
-	return d.guard(mux)
+	return d.guard(d.fromHistory(mux))
 }
 
 // guard turns a panic into an answer and a line in the log: one bad request must not end the mounts.

@@ -141,7 +141,9 @@ func (d *Daemon) basePin(ctx context.Context, ws *store.Workspace, at *store.Vie
 		if best != nil || ws.Parent == 0 {
 			return best, nil
 		}
-		if ws, err = d.st.WorkspaceByID(ctx, ws.Parent); err != nil {
+		if ws, err = d.st.WorkspaceByID(ctx, ws.Parent); errors.Is(err, syscall.ENOENT) {
+			return best, nil // dropped and collected
+		} else if err != nil {
 			return nil, err
 		}
 	}

@@ -83,6 +83,9 @@ func (d *Daemon) showPast(ctx context.Context, rev versions.Revision, point stri
 func (d *Daemon) openPinned(ctx context.Context, from frozen, ref string) (f *fs.FS, release func(), err error) {
 	pin := store.Pin{Timeline: from.place.Timeline, Seq: from.place.Seq, Kind: store.PinMount, Ref: ref}
 	what := fmt.Sprintf("pin %s@%d", from.ws.Name, pin.Seq)
+	if _, err := d.st.ViewAt(ctx, pin.Timeline, pin.Seq); err != nil && errors.Is(err, store.ErrCollected) {
+		return nil, nil, fmt.Errorf("%s: %w", what, err)
+	}
 	if err := d.mark(what, d.pinOp(store.PinChange{Pin: pin})); err != nil {
 		return nil, nil, err
 	}

@@ -199,6 +199,7 @@ func (p *pasts) open(ctx context.Context, d *Daemon, from frozen) (*fs.FS, func(
 	defer p.mu.Unlock()
 	have := p.states[from.place]
 	if have == nil {
+		defer d.st.UseHistory()()
 		p.pins++
 		f, unpin, err := d.openPinned(ctx, from, "view "+strconv.Itoa(p.pins))
 		if err != nil {

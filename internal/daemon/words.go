@@ -48,6 +48,7 @@ func wordsErrno(err error) syscall.Errno {
 }
 
 func (d *Daemon) words(ctx context.Context, s *slot, words []string) (string, error) {
+	defer d.st.UseHistory()()
 	name, args := words[0], words[1:]
 	switch name {
 	case "undo":
