@@ -87,3 +87,6 @@ func (s *Store) bytes() (sum int64, err error) {
 	})
 	return sum, err
 }
+
+// freeBytes is how much of the database's file holds nothing.
+func (s *Store) freeBytes(ctx context.Context) (int64, error) { return s.drv.Free(ctx, s.r.db) }

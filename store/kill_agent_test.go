@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,12 +24,16 @@ type agent struct {
 	session *store.Session
 	cmd     string
 	who     store.Attribution
-	f       *fs.FS
+	mu      sync.Mutex
+	f       *fs.FS // set with mu held
+	all     []*agent
 	commits int
 	cut     time.Duration // how long what is dirty may stay so
 }
 
 func (a *agent) open(ctx context.Context, ws string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.f != nil {
 		if err := a.f.Close(); err != nil {
 			return err
@@ -83,6 +88,12 @@ func (a *agent) do(ctx context.Context, op mop) error {
 		}
 	}
 	c := a.call()
+	switch op.Kind {
+	case "gc":
+		return a.collect(ctx, store.Retention{})
+	case "fork", "tag", "drop", "undo", "redo", "rollback": // as the daemon does
+		defer a.st.UseHistory()()
+	}
 	switch op.Kind {
 	case "use":
 		return a.open(ctx, op.Name)
@@ -156,6 +167,27 @@ func (a *agent) do(ctx context.Context, op mop) error {
 		err = fmt.Errorf("what is %q?", op.Kind)
 	}
 	return err
+}
+
+// collect removes dropped workspaces, and what keep says.
+func (a *agent) collect(ctx context.Context, keep store.Retention) error {
+	keep.Dropped = time.Nanosecond
+	_, err := a.st.Collect(ctx, store.GCOptions{Keep: &keep, Roots: a.contents})
+	if errors.Is(err, blob.ErrCollecting) {
+		return nil // another agent is at it
+	}
+	return err
+}
+
+// contents are those of all agents' open files.
+func (a *agent) contents() []blob.Content {
+	var list []blob.Content
+	for _, b := range a.all {
+		b.mu.Lock()
+		list = append(list, b.f.Contents()...)
+		b.mu.Unlock()
+	}
+	return list
 }
 
 func (a *agent) write(c *fs.Call, dir store.Ino, name string, op mop) error {

@@ -29,6 +29,7 @@ type orders struct {
 	Point     string // die at the Nth time of this point, Delay after it; "" for not by itself
 	N         int
 	Delay     time.Duration
+	Keep      string   // a policy by which history is collected all the time; "" for not at all
 	Where     []string // the workspace that each agent begins in
 	Ops       [][]mop
 }
@@ -39,6 +40,7 @@ const (
 	pageCheckpoint
 	pageMerge
 	pageReplay
+	pageGC
 	pageAgents // 1: at work
 	pageSize   = 4096
 )
@@ -49,6 +51,7 @@ func phases() map[string][2]byte {
 		"apply": {pageApply, 'c'}, "settled": {pageApply, 's'}, "synced": {pageApply, 't'}, "committed": {pageApply, 0},
 		"durable": {pageApply, 0}, "checkpoint": {pageCheckpoint, 1}, "checkpointed": {pageCheckpoint, 0},
 		"merge": {pageMerge, 1}, "merged": {pageMerge, 0}, "replayed": {pageReplay, 1}, "replay durable": {pageReplay, 1},
+		"gc step": {pageGC, 1}, "gc stepped": {pageGC, 0}, "gc copied": {pageGC, 'p'}, "gc durable": {pageGC, 'd'}, "gc removed": {pageGC, 0},
 	}
 }
 
@@ -124,12 +127,30 @@ func agents(ctx context.Context, file string) error {
 	page[pageReplay] = 0
 	fmt.Println("open")
 	errs := make(chan error)
+	var all []*agent
 	for i := range o.Ops {
 		a := &agent{st: st, name: "agent-" + strconv.Itoa(i), cut: 100 * time.Millisecond}
 		if err := a.open(ctx, o.Where[i]); err != nil {
 			return err
 		}
+		all = append(all, a)
+	}
+	for i, a := range all {
+		a.all = all
 		go func() { errs <- a.run(ctx, i, o.Ops[i], page, at, &mu) }()
+	}
+	if o.Keep != "" {
+		keep, err := store.ParseRetention(o.Keep)
+		if err != nil {
+			return err
+		}
+		go func() {
+			for ; ; time.Sleep(10 * time.Millisecond) {
+				if err := all[0].collect(ctx, keep); err != nil {
+					errs <- fmt.Errorf("collect: %w", err)
+				}
+			}
+		}()
 	}
 	return <-errs
 }

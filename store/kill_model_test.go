@@ -96,6 +96,8 @@ type magent struct {
 	tags []mtag              // oldest first
 	cmds map[string][]string // what each workspace's log must have: commands that left something
 
+	forgets bool // history is collected: nothing is taken back
+
 	did []string // what it did, for messages
 
 	cmd        string // the command at work, and how much it has still to do
@@ -190,6 +192,7 @@ func (a *magent) whole(r *rand.Rand, label string, dice int) (op mop, ok bool) {
 		}
 	}
 	switch {
+	case dice < 12 && a.forgets:
 	case dice < 12 && len(a.redo) > 0:
 		s := a.redo[len(a.redo)-1]
 		a.redo, a.undo = a.redo[:len(a.redo)-1], append(a.undo, s)
@@ -237,6 +240,8 @@ func (a *magent) whole(r *rand.Rand, label string, dice int) (op mop, ok bool) {
 		return mop{Kind: "sync"}, true
 	case dice < 51:
 		return mop{Kind: "checkpoint"}, true
+	case dice < 53:
+		return mop{Kind: "gc"}, true
 	}
 	return op, false
 }

@@ -38,7 +38,8 @@ const killsPerStore = 25
 // power cut, in which each file of the store loses of its own what was not synced, everything synced. What is there
 // beyond that is a prefix of what was done. Log, blame, past states and the next undo must agree with it.
 //
-// Nothing is ever collected, so the work in the background is that of hidden segments, which is killed, too.
+// In a third of the rounds history is collected all the time, by a policy that keeps next to nothing: then agents take nothing back, but
+// tags, forks and what is there stay as they are. In the others they collect what was dropped.
 func TestKillRandom(t *testing.T) {
 	kills := *killFlags.kills
 	seed := *killFlags.seed
@@ -76,6 +77,7 @@ func killPoints() map[string]int {
 	return map[string]int{
 		"apply": 40, "settled": 40, "synced": 40, "committed": 40, "durable": 4, "checkpoint": 2, "checkpointed": 2,
 		"merge": 8, "merged": 8, "replayed": 3, "replay durable": 1, "op rollback": 3, "op undo": 3, "op redo": 2, "op fork": 4,
+		"gc step": 30, "gc stepped": 30, "gc copied": 3, "gc durable": 3, "gc removed": 2,
 	}
 }
 
@@ -85,6 +87,7 @@ func randomKills(t *testing.T, c *killCount, seed uint64, rounds int) {
 	all := makeAgents(t, dir, 3)
 	r := rand.New(rand.NewPCG(seed, 1))
 	points := slices.Sorted(maps.Keys(killPoints()))
+	forgot := false // history was collected
 	for round := range rounds {
 		rs := seed<<16 | uint64(round)
 		cut := r.IntN(3) == 0
@@ -107,9 +110,16 @@ func randomKills(t *testing.T, c *killCount, seed uint64, rounds int) {
 		}
 		// What the agents will do, and the state after each thing.
 		var plan [][]*magent
+		if r.IntN(3) == 0 {
+			o.Keep = "all for 1s, then one per 2s for 4s"
+			forgot = true
+		}
 		for _, a := range all {
 			o.Where = append(o.Where, a.ws)
 			a.finish()
+			if a.forgets = o.Keep != ""; forgot {
+				a.undo, a.redo = nil, nil
+			}
 			states := []*magent{a.snapshot()}
 			var ops []mop
 			for range 300 {
@@ -140,7 +150,7 @@ func randomKills(t *testing.T, c *killCount, seed uint64, rounds int) {
 		if packBegun(t, dir) {
 			c.hit["pack rotation: a pack is begun and no row names it"]++
 		}
-		k := verifyAgents(t, dir, run, plan, o.Ops, cut)
+		k := verifyAgents(t, dir, run, plan, o.Ops, cut, forgot)
 		if t.Failed() {
 			t.Logf("round %d of seed %d: power cut %v, point %q %d +%v, store %s", round, seed, cut, o.Point, o.N, o.Delay, keep(dir))
 			return
@@ -293,12 +303,13 @@ func (k *killed) count(c *killCount, o *orders) {
 	hit("apply: transaction", k.page[pageApply] == 't')
 	hit("checkpoint", k.page[pageCheckpoint] != 0)
 	hit("merge of segments", k.page[pageMerge] != 0)
+	hit("collection", k.page[pageGC] != 0)
 	hit("replay", k.page[pageReplay] != 0)
 	hit("start", !k.opened)
 	for i := range k.began {
 		if k.began[i] > k.ended[i] {
 			switch kind := o.Ops[i][k.began[i]-1].Kind; kind {
-			case "rollback", "undo", "redo", "fork", "drop", "tag":
+			case "rollback", "undo", "redo", "fork", "drop", "tag", "gc":
 				hit("call: "+kind, true)
 			case "sync", "writesync":
 				hit("call: fsync", true)

@@ -16,7 +16,7 @@ import (
 )
 
 // verifyAgents opens a store that a child left, and returns how many of its things each agent finds done.
-func verifyAgents(t *testing.T, dir string, run *killed, plan [][]*magent, ops [][]mop, cut bool) []int {
+func verifyAgents(t *testing.T, dir string, run *killed, plan [][]*magent, ops [][]mop, cut, forgot bool) []int {
 	t.Helper()
 	ctx := t.Context()
 	st, err := store.Open(ctx, dir, sqlite.Driver(), store.Options{MergeAfter: -1})
@@ -32,7 +32,7 @@ func verifyAgents(t *testing.T, dir string, run *killed, plan [][]*magent, ops [
 	if err := st.Check(ctx, func(p store.Problem) { t.Errorf("check: %v", p) }); err != nil {
 		t.Error(err)
 	}
-	s := &survivors{t: t, st: st, trees: map[string]map[string]string{}}
+	s := &survivors{t: t, st: st, forgot: forgot, trees: map[string]map[string]string{}}
 	s.read(ctx)
 	// For each agent, which of its states may be this one.
 	may := make([]map[int]bool, len(plan))
@@ -120,10 +120,11 @@ func prefix(run *killed, may []map[int]bool) []int {
 
 // survivors are the workspaces that a store has.
 type survivors struct {
-	t     *testing.T
-	st    *store.Store
-	trees map[string]map[string]string
-	rows  map[string]*store.Workspace
+	t      *testing.T
+	st     *store.Store
+	forgot bool // history was collected: of some lines it is not known any more who wrote them
+	trees  map[string]map[string]string
+	rows   map[string]*store.Workspace
 }
 
 func (s *survivors) read(ctx context.Context) {
@@ -291,6 +292,9 @@ func (s *survivors) blame(ctx context.Context, v *store.View, ws, p, text string
 	}
 	for i, o := range b.Owners {
 		want, _, _ := strings.Cut(string(b.Lines[i]), " ")
+		if s.forgot && (o.Command == nil || o.Unknown != "") {
+			continue
+		}
 		if o.Command == nil || o.Command.Argv != want {
 			got := "nobody"
 			if o.Command != nil {
