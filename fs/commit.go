@@ -167,6 +167,12 @@ func (ch *change) applyVersions(slot store.Slot) {
 		if n.dirtySince != 0 && n.file != nil {
 			v.Size, v.Holes, v.Content = n.v.Size, n.v.Holes, n.v.Content
 		}
+		if n.birth != nil && !n.birth.held.IsZero() {
+			f.letGo(n)
+		}
+		if n.birth != nil || v.Parent == 0 {
+			n.lives(ch.op, &v, slot)
+		}
 		n.v, n.slot, n.fresh, n.replaced = v, slot, false, 0
 		if n.isDir() {
 			delete(f.dirTimes, n)

@@ -180,6 +180,11 @@ func (f *FS) Close() error {
 	close(f.stop)
 	f.done.Wait()
 	err := f.Sync(context.Background())
+	f.mu.Lock()
+	for _, n := range f.nodes {
+		f.letGo(n)
+	}
+	f.mu.Unlock()
 	f.notifier.stop()
 	return err
 }

@@ -34,16 +34,22 @@ func (f *FS) Open(c *Call, ino store.Ino, flags uint32) (*Handle, error) {
 		who = c.who()
 	}
 	f.mu.Lock()
-	n, err := f.node(c, ino)
-	if err == nil && n.isDir() {
-		err = inoErr("open", n, syscall.EISDIR)
-	}
-	if err == nil && n.v.Mode&syscall.S_IFMT == syscall.S_IFLNK {
-		err = inoErr("open", n, syscall.ELOOP)
-	}
+	n, err := f.openable(c, ino)
 	if err != nil {
 		f.mu.Unlock()
 		return nil, err
+	}
+	if write {
+		n.met(who)
+	} else if n.young(f.now()) {
+		f.mu.Unlock()
+		who = c.who()
+		f.mu.Lock()
+		if n, err = f.openable(c, ino); err != nil {
+			f.mu.Unlock()
+			return nil, err
+		}
+		n.met(who)
 	}
 	h := f.newHandle(c, n, flags, who)
 	f.mu.Unlock()
@@ -54,6 +60,20 @@ func (f *FS) Open(c *Call, ino store.Ino, flags uint32) (*Handle, error) {
 		}
 	}
 	return h, nil
+}
+
+// openable finds what Open may open. FS.mu is held, and may be released on the way.
+func (f *FS) openable(c *Call, ino store.Ino) (*node, error) {
+	n, err := f.node(c, ino)
+	switch {
+	case err != nil:
+		return nil, err
+	case n.isDir():
+		return nil, inoErr("open", n, syscall.EISDIR)
+	case n.v.Mode&syscall.S_IFMT == syscall.S_IFLNK:
+		return nil, inoErr("open", n, syscall.ELOOP)
+	}
+	return n, nil
 }
 
 // newHandle counts an open of n. FS.mu is held.
@@ -376,6 +396,7 @@ func (h *Handle) Fsync(c *Call, _ bool) error {
 	}
 	f.mu.Lock()
 	slot := n.slot
+	n.met(store.Attribution{}) // somebody wants to find it, come what may
 	f.mu.Unlock()
 	c.yield()
 	return f.st.Sync(slot)

@@ -75,6 +75,7 @@ func (f *FS) discard(n *node) {
 	delete(f.dirty, n)
 	delete(f.dirTimes, n)
 	f.forgetPatch(n)
+	f.letGo(n)
 }
 
 // live is what the inode of a stale node is now; nil if it is not in the tree, and for a node that is not stale. It may

@@ -295,10 +295,13 @@ func (f *FS) remove(c *Call, parent store.Ino, name string, kind store.OpKind) e
 		return nil
 	}
 	ch := f.begin(c, kind, who)
+	var ended func(temporary bool)
+	ch.op.Elide, ended = f.removeTemp(n, p, name, who, ch.now)
 	ch.drop(n, p)
 	ch.unbind(p, name)
 	ch.item(kind, n, p, name)
 	slot, err := ch.commit()
+	ended(err == nil && ch.op.Elide != nil)
 	if err == nil {
 		f.dropOrphan(n)
 	}

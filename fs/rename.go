@@ -157,6 +157,10 @@ func (r *rename) move(who store.Attribution) (store.Slot, error) {
 		r.target = nil
 	}
 	ch := f.begin(r.c, store.OpRename, who)
+	born, ghost := r.n.birth, r.to.dir.ghosts[r.newName]
+	if !r.n.isDir() {
+		ch.op.Elide = f.temp(r.n, r.from, r.name, who, ch.now)
+	}
 	v := ch.version(r.n)
 	v.Ctime = ch.now
 	if r.target != nil {
@@ -186,6 +190,9 @@ func (r *rename) move(who store.Attribution) (store.Slot, error) {
 	}
 	target := r.target
 	slot, err := ch.commit()
+	if err == nil && ch.op.Elide != nil {
+		r.n.renamedTemp(born, ch.op, r.from, r.to, r.newName, ghost, target != nil, slot)
+	}
 	if err == nil && target != nil {
 		f.dropOrphan(target)
 	}

@@ -29,16 +29,20 @@ type applier struct {
 	blobs        bulk
 	// nextCheckpoint is the size of the database's log at which it is folded in.
 	nextCheckpoint int64
-	lastOp         int64        // id of the op being applied
-	deep           []TimelineID // made in this group, with a chain that may be merged
+	lastOp         int64 // id of the op being applied
+	pend           []pendingChange
+	stored         []storedChange // what earlier batches brought of temporaries
+	deep           []TimelineID   // made in this group, with a chain that may be merged
 }
 
 // timelineState is what a group needs to know of a timeline, and what it does to it.
 type timelineState struct {
 	head    Seq
 	gc      Seq
+	stored  Seq // head before the group
 	chain   []Segment
 	changes int64
+	pend    []int32 // its changes in the batch, in order; indices into applier.pend
 }
 
 // commandSpan is what a group adds to a command's row.
@@ -76,7 +80,7 @@ func (s *Store) applyGroup(ctx context.Context, g *group) error {
 	if err := s.w.tx(ctx, func(ctx context.Context) error { return s.a.apply(ctx, g) }); err != nil {
 		return s.dbError(fmt.Sprintf("apply %d ops", len(g.ops)), err)
 	}
-	if slices.ContainsFunc(g.ops, func(op *Op) bool { return op.Amend }) {
+	if slices.ContainsFunc(g.ops, func(op *Op) bool { return op.Amend || op.Elide != nil }) {
 		s.amends.Add(1)
 	}
 	s.merge.add(s.a.deep)
@@ -100,7 +104,7 @@ func (a *applier) apply(ctx context.Context, g *group) error {
 		return err
 	}
 	for id, t := range a.timelines {
-		if t.changes == 0 {
+		if t.changes == 0 && t.head == t.stored {
 			continue
 		}
 		if _, err := a.w.exec(ctx, `UPDATE timeline SET head_seq = ?, change_count = change_count + ? WHERE id = ?`,
@@ -132,6 +136,8 @@ func (a *applier) reset() {
 	clear(a.timelines)
 	clear(a.commands)
 	a.commandOrder, a.deep = a.commandOrder[:0], a.deep[:0]
+	clear(a.pend)
+	a.pend, a.stored = a.pend[:0], a.stored[:0]
 	a.names.reset()
 	a.versions.reset()
 	a.changes.reset()
@@ -178,8 +184,13 @@ func (a *applier) add(ctx context.Context, op *Op) error {
 	}
 	a.span(op, t.head)
 	t.head = op.Seq
-	t.changes++
-	a.addChange(op)
+	void := false
+	if op.Elide != nil && len(op.Elide.Seqs) > 0 {
+		void = op.Kind == OpUnlink
+		op = a.elide(op, t)
+	}
+	t.pend = append(t.pend, int32(len(a.pend)))
+	a.pend = append(a.pend, pendingChange{op, a.lastOp, void})
 	if err := a.undone(ctx, op); err != nil {
 		return err
 	}
@@ -189,6 +200,7 @@ func (a *applier) add(ctx context.Context, op *Op) error {
 }
 
 func (a *applier) flush(ctx context.Context) error {
+	a.flushChanges()
 	if err := a.names.flush(ctx, a); err != nil {
 		return fmt.Errorf("names: %w", err)
 	}
@@ -201,6 +213,9 @@ func (a *applier) flush(ctx context.Context) error {
 	if err := a.items.flush(ctx, a.w); err != nil {
 		return err
 	}
+	if err := a.flushStored(ctx); err != nil {
+		return fmt.Errorf("temporaries: %w", err)
+	}
 	return a.blobs.flush(ctx, a.w)
 }
 
@@ -212,14 +227,14 @@ func (a *applier) timeline(ctx context.Context, id TimelineID) (*timelineState, 
 	if err != nil {
 		return nil, err
 	}
-	t := &timelineState{head: row.Head, gc: row.GCSeq, chain: row.Chain}
+	t := &timelineState{head: row.Head, gc: row.GCSeq, stored: row.Head, chain: row.Chain}
 	a.timelines[id] = t
 	return t, nil
 }
 
-func (a *applier) addChange(op *Op) {
+func (a *applier) addChange(op *Op, id int64) {
 	session, command, process := op.Who.ids()
-	a.changes.add(int64(op.Timeline), int64(op.Seq), a.lastOp, int64(op.Kind), session, command, process, op.At)
+	a.changes.add(int64(op.Timeline), int64(op.Seq), id, int64(op.Kind), session, command, process, op.At)
 	for n := range op.Items {
 		it := &op.Items[n]
 		var from any

@@ -15,16 +15,18 @@ type nameKey struct {
 
 // nameChange is an entry at a point of a batch. ino 0 is a removal.
 type nameChange struct {
-	key  int32 // index into nameBatch.list
+	key  int32 // index into nameBatch.list; -1: it was taken back
 	seq  Seq
 	ino  Ino
 	kind uint32
+	back bool // the entry becomes what it was before seq, when ino got it
 }
 
 // nameState is what the live table says of an entry, before and during a batch.
 type nameState struct {
-	nameHit         // the row now; found false is no row
-	stored     bool // a row is in the table
+	nameHit          // the row now; found false is no row
+	stored     bool  // a row is in the table
+	last       int32 // its last change, index into nameBatch.changes
 	dirty      bool
 	removed    bool // the batch removes it somewhere, so that ancestors must be asked
 	lost       bool // its first change in the batch is a removal
@@ -41,6 +43,7 @@ type nameBatch struct {
 	history bulk
 	live    bulk
 	gone    bulk
+	back    bulk // superseded rows that count again
 }
 
 func newNameBatch(drv *Driver) nameBatch {
@@ -51,6 +54,7 @@ func newNameBatch(drv *Driver) nameBatch {
 			` ON CONFLICT (timeline_id, parent_ino, name) DO UPDATE SET seq = excluded.seq, ino = excluded.ino,
 			kind = excluded.kind`),
 		gone: newDelete("file_node", "timeline_id, parent_ino, name"),
+		back: newDelete("file_node_history", "timeline_id, parent_ino, name, seq"),
 	}
 }
 
@@ -61,24 +65,46 @@ func (b *nameBatch) reset() {
 	b.history.reset()
 	b.live.reset()
 	b.gone.reset()
+	b.back.reset()
 }
 
 func (b *nameBatch) add(op *Op) {
 	for i := range op.Names {
 		n := &op.Names[i]
-		key := nameKey{op.Timeline, n.Parent, n.Name}
-		k, ok := b.keys[key]
-		if !ok {
-			k = int32(len(b.list))
-			b.keys[key] = k
-			b.list = append(b.list, key)
-			b.state = append(b.state, nameState{lost: n.Ino == 0})
-		}
+		k := b.key(nameKey{op.Timeline, n.Parent, n.Name}, n.Ino == 0)
 		if n.Ino == 0 {
 			b.state[k].removed = true
 		}
-		b.changes = append(b.changes, nameChange{key: k, seq: op.Seq, ino: n.Ino, kind: n.Type})
+		b.change(nameChange{key: k, seq: op.Seq, ino: n.Ino, kind: n.Type})
 	}
+}
+
+// key finds an entry, or takes it in; lost says that it begins with a removal.
+func (b *nameBatch) key(key nameKey, lost bool) int32 {
+	k, ok := b.keys[key]
+	if !ok {
+		k = int32(len(b.list))
+		b.keys[key] = k
+		b.list = append(b.list, key)
+		b.state = append(b.state, nameState{lost: lost, last: -1})
+	}
+	return k
+}
+
+func (b *nameBatch) change(c nameChange) {
+	b.state[c.key].last = int32(len(b.changes))
+	b.changes = append(b.changes, c)
+}
+
+// elide takes back that a temporary got its name, in the batch or in the table.
+func (b *nameBatch) elide(t TimelineID, e *Elided) {
+	k := b.key(nameKey{t, e.Parent, e.Name}, false)
+	if i := b.state[k].last; i >= 0 && b.changes[i].ino == e.Ino && b.changes[i].seq == e.Seqs[0] {
+		b.changes[i].key = -1 // nothing was done to the name since
+		b.state[k].last = -1
+		return
+	}
+	b.change(nameChange{key: k, seq: e.Seqs[0], ino: e.Ino, back: true})
 }
 
 func (b *nameBatch) flush(ctx context.Context, a *applier) error {
@@ -92,7 +118,18 @@ func (b *nameBatch) flush(ctx context.Context, a *applier) error {
 		return err
 	}
 	for _, c := range b.changes {
-		b.apply(c)
+		switch {
+		case c.key < 0:
+		case c.back:
+			if err := b.restore(ctx, a.w, c); err != nil {
+				return err
+			}
+		default:
+			b.apply(c)
+		}
+	}
+	if err := b.back.flush(ctx, a.w); err != nil {
+		return err
 	}
 	if err := b.history.flush(ctx, a.w); err != nil {
 		return err
@@ -163,6 +200,28 @@ func (b *nameBatch) apply(c nameChange) {
 	}
 	st.nameHit = nameHit{found: c.ino != 0 || st.underneath, seq: c.seq, ino: c.ino, kind: c.kind}
 	st.dirty = true
+}
+
+// sqlNameBefore is the tombstone that ended when a name was given again.
+const sqlNameBefore = `SELECT h.seq, h.kind FROM file_node_history h WHERE h.timeline_id = ? AND h.parent_ino = ? AND h.name = ?
+	AND h.seq = (SELECT max(g.seq) FROM file_node_history g WHERE g.timeline_id = ? AND g.parent_ino = ? AND g.name = ? AND g.seq < ?)
+	AND h.end_seq = ? AND h.ino = 0`
+
+// restore makes the entry, which the table says an inode has got at c.seq, what it was before: removed, or not there. If
+// the table says anything else it is damaged, and left alone: `wsfs check` tells.
+func (b *nameBatch) restore(ctx context.Context, w *writer, c nameChange) error {
+	st, k := &b.state[c.key], &b.list[c.key]
+	if !st.found || st.ino != c.ino || st.seq != c.seq {
+		return nil
+	}
+	st.nameHit, st.dirty = nameHit{}, true
+	t, p, name := int64(k.timeline), int64(k.parent), []byte(k.name)
+	_, err := scanAll(ctx, w, 2, sqlNameBefore, []any{t, p, name, t, p, name, int64(c.seq), int64(c.seq)}, func(r *cells) error {
+		st.nameHit = nameHit{found: true, seq: Seq(r.int(0)), kind: uint32(r.int(1))}
+		b.back.add(t, p, name, r.int(0))
+		return r.bad
+	})
+	return err
 }
 
 func (b *nameBatch) writeLive(ctx context.Context, w *writer) error {

@@ -20,8 +20,9 @@ const (
 	opUndoes
 	opMore // more of the rows of opFresh
 	opEnded
-	opPatches        // some contents are provisional
-	opFlags   = iota // how many
+	opPatches // some contents are provisional
+	opElide
+	opFlags = iota // how many
 )
 
 // appendOp appends the encoding of op to b. Of the attribution it writes the ids, and the rows in fresh (may be nil).
@@ -53,6 +54,9 @@ func appendOp(b []byte, op *Op, fresh *attributionRows) []byte {
 	}
 	if slices.ContainsFunc(op.Contents, isPatch) {
 		flags |= opPatches
+	}
+	if op.Elide != nil {
+		flags |= opElide
 	}
 	b = append(b, opFormat, byte(op.Kind))
 	b = putUint(b, flags)
@@ -125,6 +129,9 @@ func appendOp(b []byte, op *Op, fresh *attributionRows) []byte {
 	if flags&opPatches != 0 {
 		b = appendPatches(b, op.Contents)
 	}
+	if op.Elide != nil {
+		b = appendElided(b, op)
+	}
 	return b
 }
 
@@ -192,6 +199,9 @@ func decodeOp(data []byte, known *knownRows) (*Op, error) {
 	}
 	if flags&opPatches != 0 {
 		decodePatches(d, op.Contents)
+	}
+	if flags&opElide != 0 {
+		op.Elide = decodeElided(d, op)
 	}
 	if d.err == nil && len(d.b) != 0 {
 		d.fail("%d bytes too many", len(d.b))

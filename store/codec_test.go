@@ -138,6 +138,12 @@ func (m opMaker) op() *Op {
 			Command: CommandID(m.int()), State: CommandState(m.r.IntN(4)), Exit: m.r.IntN(257) - 1, At: m.int(),
 		})
 	}
+	if m.r.IntN(3) == 0 {
+		op.Elide = &Elided{Ino: Ino(m.int()), Kind: OpKind(m.r.Uint32()), Parent: Ino(m.int()), Name: m.str(20), Over: VersionID(m.int())}
+		for range m.r.IntN(4) {
+			op.Elide.Seqs = append(op.Elide.Seqs, Seq(m.int()))
+		}
+	}
 	return op
 }
 

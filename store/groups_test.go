@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,14 +36,21 @@ func TestGroupSizesTellTheSame(t *testing.T) {
 	}
 }
 
+// ticking is a clock that goes on by a millisecond whenever somebody looks.
+func ticking() func() time.Time {
+	var ticks atomic.Int64
+	return func() time.Time {
+		return time.Unix(1_800_000_000, 0).Add(time.Duration(ticks.Add(1)) * time.Millisecond)
+	}
+}
+
 // grouped is what one agent does, by groups of a size, in words.
 func grouped(t *testing.T, size int, seed uint64) string {
 	t.Helper()
 	ctx := t.Context()
 	dir := filepath.Join(t.TempDir(), "store")
 	model := makeAgents(t, dir, 1)[0]
-	tick := time.Unix(1_800_000_000, 0)
-	now := func() time.Time { tick = tick.Add(time.Millisecond); return tick }
+	now := ticking()
 	st, err := store.Open(ctx, dir, sqlite.Driver(), store.Options{GroupOps: size, GroupDelay: 300 * time.Millisecond, Now: now, MergeAfter: -1})
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +60,7 @@ func grouped(t *testing.T, size int, seed uint64) string {
 			t.Error(err)
 		}
 	}()
-	a := &agent{st: st, name: "agent-0"}
+	a := &agent{st: st, name: "agent-0", now: now}
 	if err := a.open(ctx, model.ws); err != nil {
 		t.Fatal(err)
 	}

@@ -148,7 +148,7 @@ func (r *replayer) applyGroup(ctx context.Context, g *group) error {
 		staged = append(staged, op.Contents...)
 	}
 	var err error
-	if g.blobs, err = r.cs.Settle(ctx, staged); err != nil {
+	if g.blobs, err = r.cs.Settle(ctx, worthSettling(g.ops)); err != nil {
 		return err
 	}
 	g.settled = settled(r.cs, staged)

@@ -29,6 +29,7 @@ type agent struct {
 	all     []*agent
 	commits int
 	cut     time.Duration // how long what is dirty may stay so
+	now     func() time.Time
 }
 
 func (a *agent) open(ctx context.Context, ws string) error {
@@ -43,7 +44,7 @@ func (a *agent) open(ctx context.Context, ws string) error {
 	if err != nil {
 		return err
 	}
-	if a.f, err = fs.Open(ctx, a.st, row, fs.Options{CutAfter: a.cut}); err != nil {
+	if a.f, err = fs.Open(ctx, a.st, row, fs.Options{CutAfter: a.cut, Now: a.now}); err != nil {
 		return err
 	}
 	a.session = &store.Session{ID: a.st.NewSessionID(), Name: a.name, Workspace: row.ID}
@@ -294,8 +295,8 @@ func (a *agent) back(ctx context.Context, op mop) error {
 
 // means checks that an undo or redo takes back the command that the model expects.
 func (a *agent) means(ctx context.Context, p *versions.UndoPlan, cmd string) error {
-	if len(p.Commands) != 1 {
-		return nil // a rollback
+	if len(p.Commands) != 1 || cmd == "" {
+		return nil // a rollback, or nobody knows
 	}
 	v, err := a.st.ViewOf(ctx, a.f.Workspace())
 	if err != nil {

@@ -21,6 +21,8 @@ func (a *magent) file(r *rand.Rand, cmd string) mop {
 		}
 		return fmt.Sprintf("%sn%d", dir, a.n)
 	}
+	made := a.made
+	a.made = ""
 	add := func(p string, n mnode) {
 		a.node++
 		t.nodes[a.node], t.names[p] = n, a.node
@@ -41,10 +43,21 @@ func (a *magent) file(r *rand.Rand, cmd string) mop {
 	create := func() mop {
 		op := mop{Kind: "write", Path: fresh(), Data: a.text(r, cmd, ""), Mode: 0o644, Cmd: cmd}
 		add(op.Path, mnode{typ: 'f', mode: op.Mode}.with(op.Data))
+		a.made = op.Path
 		if r.IntN(12) == 0 {
 			op.Kind = "writesync"
 		}
 		return op
+	}
+	if _, ok := t.names[made]; ok && r.IntN(3) > 0 { // a temporary, by the same command
+		if r.IntN(2) == 0 {
+			delete(t.names, made)
+			return mop{Kind: "unlink", Path: made, Cmd: cmd}
+		}
+		if op := (mop{Kind: "rename", Path: made, To: pick(files), Cmd: cmd}); op.To != made {
+			move(op.Path, op.To)
+			return op
+		}
 	}
 	dice := r.IntN(100)
 	if len(files) > 30 && dice < 20 {

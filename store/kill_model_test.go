@@ -102,6 +102,7 @@ type magent struct {
 
 	cmd        string // the command at work, and how much it has still to do
 	left       int
+	made       string // what its last change made
 	before     mtree
 	undo, redo []step // what bare undo takes back next, and redo
 }
@@ -133,7 +134,7 @@ func (a *magent) finish() {
 		a.undo = append(a.undo, step{a.cmd, a.before, a.tree()})
 		a.note(a.cmd)
 	}
-	a.cmd, a.left = "", 0
+	a.cmd, a.left, a.made = "", 0, ""
 }
 
 // note says that the log of the workspace must tell of a command from now on.

@@ -39,7 +39,9 @@ type Op struct {
 	Who       Attribution
 	// Amend: the versions replace rows of the same (timeline, ino, seq) and no change row is made. Used while a file
 	// stays open: what fsync or a foreign close made safe becomes one version with the opener's close.
-	Amend    bool
+	Amend bool
+	// Elide is set if the op ends a temporary, of which nothing shall stay. Append may take it away.
+	Elide    *Elided
 	Names    []Name
 	Versions []Version
 	Items    []Item // what log, diff and undo show; in order

@@ -115,6 +115,7 @@ type pipeline struct {
 	rows    emitted       // attribution rows in this journal
 	idle    bool          // the applier waits for the first op
 	waiters int           // callers in apply: the applier does not wait for more ops
+	seen    int64         // up to here somebody has asked for everything to be in the database, to read it
 	turn    chan struct{} // closed and made anew whenever applied or stalled changes
 	stalled error         // why the applier cannot go on at the moment
 	closing bool
@@ -182,6 +183,9 @@ func (p *pipeline) append(op *Op) (Slot, error) {
 			p.packed.Store(p.last.Load() + 1) // before a round of sync can see the op
 			break
 		}
+	}
+	if op.Elide != nil && (int64(op.Elide.Slot) <= p.seen || len(op.Elide.Seqs) == 0) {
+		op.Elide = nil
 	}
 	fresh := p.rows.missing(op.Who)
 	pos, size, err := p.j.append(op, fresh)
@@ -291,10 +295,12 @@ func (p *pipeline) apply(ctx context.Context, slot Slot) error {
 	if err := p.check(slot, "apply"); err != nil {
 		return err
 	}
+	p.mu.Lock()
+	p.seen = max(p.seen, int64(slot))
 	if p.applied.Load() >= int64(slot) {
+		p.mu.Unlock()
 		return nil
 	}
-	p.mu.Lock()
 	p.waiters++
 	p.mu.Unlock()
 	defer func() {

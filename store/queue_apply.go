@@ -140,7 +140,7 @@ func (p *pipeline) commit(todo []queued) bool {
 	for tries := 1; ; tries++ {
 		ops, staged := unpack(todo)
 		last := p.applied.Load() + int64(len(ops))
-		err := p.applyOnce(ctx, ops, staged, last)
+		err := p.applyOnce(ctx, ops, worthSettling(ops), last)
 		if p.brk.err() != nil {
 			return false
 		}

@@ -32,7 +32,7 @@ func (s *Store) QueuedRemovals(timeline TimelineID, upTo Seq) *Queued {
 	last := Seq(0)
 	for _, w := range ops {
 		op := w.op
-		if op.Pointer != nil || op.Amend || len(op.Tags)+len(op.Pins)+len(op.Undoes)+len(op.Contents) > 0 {
+		if op.Pointer != nil || op.Amend || op.Elide != nil || len(op.Tags)+len(op.Pins)+len(op.Undoes)+len(op.Contents) > 0 {
 			return nil
 		}
 		if op.Timeline == 0 {

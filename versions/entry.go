@@ -56,6 +56,7 @@ type Entry struct {
 	Took *TakenBack
 
 	written  bool           // its content was set
+	saved    bool           // it was born at a name that another inode had till then
 	replaces bool           // a rename onto a name that another inode had
 	over     *store.Version // that inode's last version
 	oldSize  int64
@@ -78,14 +79,36 @@ func describe(row *store.ChangeRow, it *store.ChangeItem) *Entry {
 		}
 	}
 	e.What = e.what(row, it)
+	if e.What == Created && saves(row, it) {
+		e.What, e.saved = Written, true
+		if b := it.Before; b != nil {
+			e.Old, e.oldSize, e.OldMode = b, b.Size, 0
+		}
+	}
 	switch {
 	case e.What == Deleted:
 		e.Minus = 0
 	case e.Type == syscall.S_IFREG && (e.What == Created || e.What == Written):
-		e.written = e.What == Written || e.Size > 0
+		e.written = e.What == Written && !e.saved || e.Size > 0
 		e.count()
 	}
 	return e
+}
+
+// saves reports whether a birth took the name of what was there: how a temporary file with its rename to a name that another
+// file had is kept.
+func saves(row *store.ChangeRow, it *store.ChangeItem) bool {
+	switch row.Kind {
+	case store.OpCreate, store.OpSymlink, store.OpMknod:
+	default:
+		return false
+	}
+	for i := range row.Items {
+		if o := &row.Items[i]; o.Op == store.OpUnlink && o.Ino != it.Ino && o.Parent == it.Parent && o.Name == it.Name {
+			return true
+		}
+	}
+	return false
 }
 
 func (e *Entry) count() {

@@ -50,7 +50,7 @@ func (f *folder) flush() error {
 		e := run[i]
 		birth := births[e.Ino]
 		switch {
-		case e.What == Created:
+		case e.What == Created || e.saved:
 			births[e.Ino] = e
 		case birth == nil:
 		case e.What == Linked && birth.link == nil:
@@ -102,7 +102,7 @@ func (e *Entry) absorb(birth *Entry) bool {
 			e.count()
 		}
 	case Deleted:
-		if e.Path != birth.Path || birth.link != nil {
+		if e.Path != birth.Path || birth.link != nil || birth.What != Created {
 			return false
 		}
 		e.First, e.What, e.OldMode, e.Old, e.New = birth.First, Temporary, 0, nil, nil
