@@ -10,12 +10,15 @@ import (
 //   - AUTO_INVAL_DATA would drop pages that were just written, because their mtime is new. EXPLICIT_INVAL_DATA would keep
 //     pages even when the size that we report is not the kernel's, and so show zeros behind the old end until our
 //     notification arrives. With neither, a foreign size drops them, and everything else is notified.
+//   - ASYNC_DIO lets an asynchronous direct write end without the pages being dropped that somebody read meanwhile: they
+//     show the old bytes until the next change (xfstests generic/451).
 //   - WRITEBACK_CACHE costs a SETATTR per written file and hides when bytes were written.
 //   - NO_OPEN_SUPPORT and NO_OPENDIR_SUPPORT let the kernel leave out OPEN; PASSTHROUGH bypasses us; POSIX_ACL would need
 //     access control lists.
 const capabilities uint64 = gofuse.CAP_ASYNC_READ | gofuse.CAP_BIG_WRITES | gofuse.CAP_FILE_OPS | gofuse.CAP_MAX_PAGES |
 	gofuse.CAP_PARALLEL_DIROPS | gofuse.CAP_READDIRPLUS | gofuse.CAP_READDIRPLUS_AUTO | gofuse.CAP_CACHE_SYMLINKS |
-	gofuse.CAP_POSIX_LOCKS | gofuse.CAP_FLOCK_LOCKS | gofuse.CAP_ASYNC_DIO | gofuse.CAP_ABORT_ERROR |
+	gofuse.CAP_POSIX_LOCKS | gofuse.CAP_FLOCK_LOCKS | gofuse.CAP_ABORT_ERROR |
+	gofuse.CAP_EXPORT_SUPPORT | // file handles outlive the kernel's memory of a file: LOOKUP of "." and ".."
 	gofuse.CAP_ATOMIC_O_TRUNC | // else a truncating open costs one more SETATTR
 	gofuse.CAP_HANDLE_KILLPRIV_V2 | // else every write costs a GETXATTR
 	gofuse.CAP_DIRECT_IO_ALLOW_MMAP // else files that are written past the pages could not be mapped (fs.Handle.Caching)

@@ -58,6 +58,11 @@ func (r *rawFS) Lookup(cancel <-chan struct{}, h *gofuse.InHeader, name string, 
 		defer r.done(c)
 		return r.control.root(c, out)
 	}
+	if name == "." || name == ".." { // by a file handle: see CAP_EXPORT_SUPPORT
+		a, err := r.lookupHandle(c, h, name)
+		r.done(c)
+		return r.entry(out, &a, err)
+	}
 	a, err := r.fs.Lookup(&c.Call, inode(h.NodeId), name)
 	if r.limit != nil && err == nil {
 		r.limit(&c.Call, &a)
@@ -72,6 +77,18 @@ func (r *rawFS) Lookup(cancel <-chan struct{}, h *gofuse.InHeader, name string, 
 		return gofuse.OK
 	}
 	return r.entry(out, &a, err)
+}
+
+func (r *rawFS) lookupHandle(c *caller, h *gofuse.InHeader, name string) (a fs.Attr, err error) {
+	if name == "." {
+		a, err = r.fs.LookupSelf(&c.Call, inode(h.NodeId))
+	} else {
+		a, err = r.fs.LookupParent(&c.Call, inode(h.NodeId))
+	}
+	if r.limit != nil && err == nil {
+		r.limit(&c.Call, &a)
+	}
+	return a, err
 }
 
 func (r *rawFS) Forget(nodeid, nlookup uint64) { r.fs.Forget(inode(nodeid), nlookup) }

@@ -30,7 +30,7 @@ func main() {
 		os.Exit(1)
 	}
 	options := gofuse.MountOptions{
-		FsName: "loopback:" + flag.Arg(0), Name: "loopback", DirectMount: os.Geteuid() == 0, DisabledCapabilities: without, EnableLocks: *others,
+		FsName: "loopback:" + flag.Arg(0), Name: "loopback", DirectMount: os.Geteuid() == 0, DisabledCapabilities: without,
 	}
 	if *others {
 		options.AllowOther, options.Options = true, []string{"default_permissions"}
