@@ -26,7 +26,7 @@ type dirLimits struct {
 	asks  uint8
 }
 
-func defaultDirLimits() dirLimits { return dirLimits{whole: 512, large: 2048, asks: 64} }
+func defaultDirLimits() dirLimits { return dirLimits{whole: 2048, large: 2048, asks: 64} }
 
 var errLargeDir = errors.New("the directory is large")
 

@@ -97,6 +97,9 @@ type FS struct {
 	unsettled map[*node]blob.Staged // guarded by mu
 }
 
+// Warm reads ahead what the first look at the tree will need, beside everything else.
+func (f *FS) Warm() { f.done.Go(f.st.Warm) }
+
 // commandRun is the stretch of changes at the head of the timeline that one command made without another's between.
 type commandRun struct {
 	command *store.Command

@@ -39,6 +39,8 @@ func (f *FS) Lookup(c *Call, parent store.Ino, name string) (Attr, error) {
 		case ok:
 			n.lookups++
 			return n.attr(), nil
+		case p.dir != nil && p.dir.unused:
+			f.used(p)
 		}
 	}
 	if p := f.known(parent); p != nil && p.dir != nil {

@@ -43,6 +43,8 @@ type Driver struct {
 	CopyTo func(ctx context.Context, conn *sql.Conn, dir string, progress func(done, total int64) error) error
 	// Sync makes every committed transaction durable.
 	Sync func(dir string) error
+	// Warm has the system read the database ahead, as far as that is cheap; it returns before it is read. Nil: there is nothing to read.
+	Warm func(dir string) error
 	// Integrity runs the database's own check and reports what it finds, one line each.
 	Integrity func(ctx context.Context, q Queryer, report func(string)) error
 	// Free is how many bytes of the database's file hold nothing. Shrink gives about so many of them back to the disk with the

@@ -206,6 +206,16 @@ func (s *Store) closeAll() error {
 	return nil
 }
 
+// Warm says that the database will be read soon, and much of it. Not to know that costs no more than time.
+func (s *Store) Warm() {
+	if s.drv.Warm == nil {
+		return
+	}
+	if err := s.drv.Warm(s.dir); err != nil {
+		s.o.Log.Debug("read the database ahead", "error", err)
+	}
+}
+
 // at tells a crash test what comes next.
 func (s *Store) at(point string) {
 	if s.o.crashPoint != nil {

@@ -57,6 +57,7 @@ func (d *Daemon) acquire(ctx context.Context, name string) (s *slot, f *fs.FS, r
 		if err != nil {
 			return nil, nil, nil, err
 		}
+		f.Warm()
 		s.live = f
 	}
 	s.refs++

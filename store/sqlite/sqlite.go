@@ -58,6 +58,7 @@ func Driver() store.Driver {
 		LogSize:    logSize,
 		CopyTo:     copyTo,
 		Sync:       syncLog,
+		Warm:       warm,
 		Integrity:  integrity,
 		Free:       free,
 		Shrink:     shrink,
