@@ -104,6 +104,17 @@ func temporaries(t *testing.T, size int, seed uint64) string {
 		}
 		tell(t, c.st, c.f, &b)
 	}
+	tags := sortedKeys(c.marks)
+	for _, what := range tags[len(tags)-2:] {
+		kind, name, _ := strings.Cut(what, " ")
+		if kind == "tag" {
+			c.must(c.who[0].back(ctx, mop{Kind: "rollback", Name: name}))
+			tell(t, c.st, c.f, &b)
+			v, err := c.st.ViewOf(ctx, c.f.Workspace())
+			c.must(err)
+			c.shows("after a rollback to "+what, v, c.marks[what])
+		}
+	}
 	return b.String()
 }
 

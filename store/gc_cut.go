@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -229,6 +230,9 @@ func (g *collector) cutChanges(ctx context.Context, id TimelineID, top Seq) erro
 			}
 		}
 	}
+	if err := g.commandsCut(ctx, id, top); err != nil {
+		return err
+	}
 	return g.step(ctx, func(ctx context.Context) error {
 		if _, err := g.s.w.exec(ctx, `DELETE FROM undone WHERE from_timeline_id = ? AND from_seq > ?`, int64(id), int64(top)); err != nil {
 			return err
@@ -236,6 +240,31 @@ func (g *collector) cutChanges(ctx context.Context, id TimelineID, top Seq) erro
 		_, err := g.s.w.exec(ctx, `UPDATE undone SET to_seq = ? WHERE from_timeline_id = ? AND to_seq > ?`, int64(top), int64(id), int64(top))
 		return err
 	})
+}
+
+// commandsCut is commandCut for those of which there is no change left beyond the end, because what they did there was temporary.
+func (g *collector) commandsCut(ctx context.Context, id TimelineID, top Seq) error {
+	var list []CommandID
+	if _, err := scanAll(ctx, g.s.r, 1, `SELECT c.id FROM command c WHERE c.timeline_id = ? AND c.seq_after > ?`, []any{int64(id), int64(top)},
+		func(c *cells) error {
+			list = append(list, CommandID(c.int(0)))
+			return nil
+		}); err != nil {
+		return err
+	}
+	for some := range slices.Chunk(list, gcChunk/4) {
+		if err := g.step(ctx, func(ctx context.Context) error {
+			for _, c := range some {
+				if err := g.commandCut(ctx, c, id); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // commandCut makes the row of a command say what it still changed.
