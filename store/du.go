@@ -153,20 +153,34 @@ func (d *du) take(ctx context.Context, c blob.Content) (n int64, err error) {
 
 // live counts what workspaces show now.
 func (d *du) live(ctx context.Context) error {
-	spaces, err := d.s.Workspaces(ctx)
+	return d.s.shown(ctx, func(_ VersionID, c blob.Content) error {
+		d.u.LiveFiles++
+		n, err := d.take(ctx, c)
+		d.u.Live += n
+		return err
+	})
+}
+
+// shown calls fn with every version that a workspace shows now, once.
+func (s *Store) shown(ctx context.Context, fn func(VersionID, blob.Content) error) error {
+	spaces, err := s.Workspaces(ctx)
 	if err != nil {
 		return err
 	}
+	type row struct {
+		id VersionID
+		c  blob.Content
+	}
 	seen := make(map[VersionID]bool)
 	for _, ws := range spaces {
-		v, err := d.s.ViewOf(ctx, ws)
+		v, err := s.ViewOf(ctx, ws)
 		if err != nil {
 			return err
 		}
 		done := make(map[Ino]bool)
 		for _, seg := range v.path {
-			var list []blob.Content
-			if _, err := scanAll(ctx, d.s.r, 5, `SELECT v.ino, v.version_id, v.nlink, v.content_hash, v.size FROM file_version v
+			var list []row
+			if _, err := scanAll(ctx, s.r, 5, `SELECT v.ino, v.version_id, v.nlink, v.content_hash, v.size FROM file_version v
 				WHERE v.timeline_id = ? AND v.seq = (SELECT max(w.seq) FROM file_version w WHERE w.timeline_id = v.timeline_id
 				AND w.ino = v.ino AND w.seq <= ?)`, []any{int64(seg.Timeline), int64(seg.Cut)}, func(c *cells) error {
 				ino, id := Ino(c.int(0)), VersionID(c.int(1))
@@ -177,23 +191,18 @@ func (d *du) live(ctx context.Context) error {
 					return nil
 				}
 				seen[id] = true
-				if r := c.ref(3); !r.IsZero() {
-					list = append(list, blob.Content{Ref: r, Size: c.int(4)})
-				}
+				list = append(list, row{id, blob.Content{Ref: c.ref(3), Size: c.int(4)}})
 				return c.bad
 			}); err != nil {
 				return err
 			}
-			for _, c := range list {
-				n, err := d.take(ctx, c)
-				if err != nil {
+			for _, r := range list {
+				if err := fn(r.id, r.c); err != nil {
 					return err
 				}
-				d.u.Live += n
 			}
 		}
 	}
-	d.u.LiveFiles = int64(len(seen))
 	return nil
 }
 

@@ -21,8 +21,8 @@ type GCOptions struct {
 	Roots func() []blob.Content
 	// Pause is called between steps, with no lock held. It may wait; an error ends the collection, which goes on next time.
 	Pause func(ctx context.Context) error
-	// Who is noted with what was removed, and Kind, "gc" if empty.
-	Who, Kind string
+	// Who is noted with what was removed, Kind, "gc" if empty, and Rule, the policy if empty.
+	Who, Kind, Rule string
 }
 
 // GCResult is what was removed, or would be.
@@ -239,7 +239,11 @@ func (g *collector) note(ctx context.Context) error {
 	if kind == "" {
 		kind = RemovalGC
 	}
+	rule := g.o.Rule
+	if rule == "" {
+		rule = g.keep.String()
+	}
 	return g.step(ctx, func(ctx context.Context) error {
-		return addRemoval(ctx, g.s.w, &Removal{At: g.now, Kind: kind, Rule: g.keep.String(), Who: g.o.Who, Detail: r.json()})
+		return addRemoval(ctx, g.s.w, &Removal{At: g.now, Kind: kind, Rule: rule, Who: g.o.Who, Detail: r.json()})
 	})
 }

@@ -18,7 +18,7 @@ func (g *collector) contents(ctx context.Context) error {
 	wait, cancel := context.WithTimeout(ctx, drainFor)
 	c, err := g.s.blobs.Collect(wait)
 	cancel()
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && g.o.Kind != RemovalPurge {
 		g.s.o.Log.Info("contents are left for the next collection: large ones are just being written", "store", g.s.dir)
 		return nil
 	}

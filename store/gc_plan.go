@@ -71,7 +71,7 @@ func (g *collector) plan(ctx context.Context, q querier) (*gcPlan, error) {
 	if p.timelines, err = timelineRows(ctx, q); err != nil {
 		return nil, err
 	}
-	p.ancestors()
+	p.ancestors(g.dry != nil)
 	return p, nil
 }
 
@@ -131,12 +131,13 @@ func (p *gcPlan) point(t TimelineID, seq Seq) {
 	}
 }
 
-// ancestors adds what the timelines that are needed come from, and the segments that they are read through.
-func (p *gcPlan) ancestors() {
+// ancestors adds what the timelines that are needed come from, and the segments that they are read through. What a hidden segment was
+// made of stays for as long as that is there, in order: with all that it names itself. final: as if all were gone that will go.
+func (p *gcPlan) ancestors(final bool) {
 	byID := make(map[TimelineID]*Timeline, len(p.timelines))
 	for _, t := range p.timelines {
 		byID[t.ID] = t
-		if t.Hidden {
+		if t.Hidden && !final {
 			for _, seg := range t.Chain {
 				p.sources[seg.Timeline] = true
 			}
@@ -144,7 +145,7 @@ func (p *gcPlan) ancestors() {
 	}
 	for i := len(p.timelines) - 1; i >= 0; i-- { // a timeline has a higher number than its parent
 		t := p.timelines[i]
-		if t.Hidden || p.need[t.ID] == nil {
+		if t.Hidden || p.need[t.ID] == nil && !p.sources[t.ID] {
 			continue
 		}
 		p.point(t.Parent, t.ParentSeq)

@@ -154,6 +154,17 @@ func (j *journal) relax() bool {
 	return true
 }
 
+// renew has the next record go to a new file, and the files of before deleted, not used again, once the database has
+// what is in them. Appends are kept out meanwhile. relax ends that.
+func (j *journal) renew() {
+	j.giveBack()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if n := len(j.segs); n > 0 {
+		j.segs[n-1].off = j.segs[n-1].size
+	}
+}
+
 // endPreparers ends what goes on in the background.
 func (j *journal) endPreparers() {
 	j.ending.Do(func() { close(j.quit) })

@@ -57,6 +57,9 @@ func (p *traveller) step() (after map[string]picture, err error) {
 		}
 		after["main"], next = p.tags[k], now
 		err = p.run(session, "rollback", "main", fmt.Sprintf("@t%d", k), "-y")
+	case dice == 7:
+		kind = "gc"
+		err = p.run(session, "gc", "--keep", "all for 1h", "--dropped", "0", "--thorough")
 	case dice < 7 && p.last != nil:
 		kind = "undo"
 		after["main"], next = p.last, nil
@@ -131,7 +134,7 @@ func (p *traveller) seen(ws string) (picture, error) {
 	return out, err
 }
 
-// TestKillTimeTravel kills the daemon while the program forks, tags, rolls back and undoes on a real mount: what it said
+// TestKillTimeTravel kills the daemon while the program forks, tags, rolls back, undoes and collects on a real mount: what it said
 // was done is done afterwards, in every workspace, and what was cut off has happened as a whole or not at all.
 func TestKillTimeTravel(t *testing.T) {
 	w, dir := newMount(t)

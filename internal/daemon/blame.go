@@ -233,3 +233,10 @@ func askBlame(ctx context.Context, dir string, req BlameRequest, got func(*http.
 	}
 	return got(resp)
 }
+
+// forget drops all texts.
+func (b *blameTexts) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.list = nil
+}

@@ -53,6 +53,7 @@ func (c *Client) Retention(ctx context.Context, req RetentionRequest) (Retention
 
 func (d *Daemon) gcRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/gc", reply(func(r *http.Request, req *GCRequest) (any, error) { return d.gc(r.Context(), *req) }))
+	mux.HandleFunc("POST /v1/purge", reply(func(r *http.Request, req *PurgeRequest) (any, error) { return d.purge(r.Context(), *req) }))
 	mux.HandleFunc("POST /v1/retention", reply(func(r *http.Request, req *RetentionRequest) (any, error) {
 		return d.retention(r.Context(), *req)
 	}))
