@@ -190,8 +190,9 @@ func (f *FS) CopyRange(c *Call, src *Handle, srcOff int64, dst *Handle, dstOff i
 		if k == 0 {
 			break
 		}
-		// Never through O_APPEND: copy_file_range(2) refuses such descriptors and names its offset.
-		if k, err = dst.put(c, buf[:k], dstOff+int64(done), true, false); err != nil {
+		// Never through O_APPEND: copy_file_range(2) refuses such descriptors and names its offset. Setuid and setgid are
+		// taken by who knows whether the caller may keep them.
+		if k, err = dst.put(c, buf[:k], dstOff+int64(done), false, false); err != nil {
 			return uint32(done), err
 		}
 		done += uint64(k)

@@ -28,9 +28,15 @@ func agentOps() map[string]agentOp {
 		},
 		"pread":      agentPread,
 		"pwritepage": agentPwritePage,
-		"ftruncate":  func(q request) ([]int64, []string, error) { return none(unix.Ftruncate(int(q.N[0]), q.N[1])) },
-		"truncate":   func(q request) ([]int64, []string, error) { return none(unix.Truncate(q.S[0], q.N[0])) },
-		"mkdir":      func(q request) ([]int64, []string, error) { return none(unix.Mkdir(q.S[0], uint32(q.N[0]))) },
+		"fallocate": func(q request) ([]int64, []string, error) {
+			return none(unix.Fallocate(int(q.N[0]), uint32(q.N[1]), q.N[2], q.N[3]))
+		},
+		"copyrange": func(q request) ([]int64, []string, error) {
+			return num(unix.CopyFileRange(int(q.N[0]), nil, int(q.N[1]), nil, int(q.N[2]), 0))
+		},
+		"ftruncate": func(q request) ([]int64, []string, error) { return none(unix.Ftruncate(int(q.N[0]), q.N[1])) },
+		"truncate":  func(q request) ([]int64, []string, error) { return none(unix.Truncate(q.S[0], q.N[0])) },
+		"mkdir":     func(q request) ([]int64, []string, error) { return none(unix.Mkdir(q.S[0], uint32(q.N[0]))) },
 		"mknod": func(q request) ([]int64, []string, error) {
 			return none(unix.Mknod(q.S[0], uint32(q.N[0]), int(q.N[1])))
 		},

@@ -20,6 +20,7 @@ func usersTests() []test {
 		{"write clears setuid and setgid (s39)", usersKillWrite},
 		{"direct write clears setuid and setgid", usersKillDirect},
 		{"truncate clears setuid and setgid", usersKillTruncate},
+		{"fallocate and copy_file_range clear setuid and setgid", usersKillRange},
 		{"chown clears setuid and setgid", usersKillChown},
 		{"chown and chmod by non-owners", usersChown},
 		{"chmod by a stranger to the group drops setgid (s39)", usersChmodSetgid},
@@ -210,6 +211,51 @@ func usersKillDirect(e *env) {
 		e.ok(unix.Statx(unix.AT_FDCWD, e.p("f"), 0, unix.STATX_MODE, &st), "statx")
 		e.eq(st.Mode&0o7777, uint16(0o777), "mode after a direct write by another user")
 		b.must("close", r.N[0])
+	}
+}
+
+func usersKillRange(e *env) {
+	b, c := e.agentAs(who{uid: bob, gid: bob}), e.agentAs(who{uid: bob, gid: bob, groups: []int{alice}})
+	e.owned("from", alice, alice, 0o644)
+	mode := func() uint32 {
+		e.Helper()
+		var st unix.Statx_t
+		e.ok(unix.Statx(unix.AT_FDCWD, e.p("f"), 0, unix.STATX_MODE, &st), "statx")
+		return uint32(st.Mode) & 0o7777
+	}
+	for _, t := range []struct {
+		how string
+		fn  func(a *agent, fd int64) reply
+	}{
+		{"fallocate inside", func(a *agent, fd int64) reply { return a.call("fallocate", fd, 0, 0, 3) }},
+		{"fallocate that grows", func(a *agent, fd int64) reply { return a.call("fallocate", fd, 0, 0, 100) }},
+		{"punch hole", func(a *agent, fd int64) reply {
+			return a.call("fallocate", fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, 3)
+		}},
+		{"zero range", func(a *agent, fd int64) reply {
+			return a.call("fallocate", fd, unix.FALLOC_FL_ZERO_RANGE, 0, 3)
+		}},
+		{"copy_file_range", func(a *agent, fd int64) reply {
+			from := a.must("open", "from", unix.O_RDONLY, 0).N[0]
+			defer a.must("close", from)
+			return a.call("copyrange", from, fd, 4)
+		}},
+	} {
+		for _, m := range []struct {
+			by           *agent
+			before, then uint32
+		}{{e.agent(), 0o6777, 0o6777}, {b, 0o6777, 0o777}, {b, 0o6766, 0o766}, {c, 0o6766, 0o2766}, {c, 0o6776, 0o776}} {
+			e.owned("f", alice, alice, m.before)
+			e.eq(mode(), m.before, "mode before %s", t.how)
+			fd := m.by.must("open", "f", unix.O_WRONLY, 0).N[0]
+			r := t.fn(m.by, fd)
+			m.by.must("close", fd)
+			if r.Errno == unix.EOPNOTSUPP {
+				continue // as tmpfs has no FALLOC_FL_ZERO_RANGE
+			}
+			e.ok(r.err(), "%s", t.how)
+			e.eq(mode(), m.then, "mode %#o after %s by another user", m.before, t.how)
+		}
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 
 	"wsfs/fs"
-	"wsfs/store"
 )
 
 const ebadf = gofuse.EBADF
@@ -80,21 +79,6 @@ func (r *rawFS) Open(cancel <-chan struct{}, in *gofuse.OpenIn, out *gofuse.Open
 	return gofuse.OK
 }
 
-// dropPrivileges takes setuid and setgid from a file that an unprivileged caller truncated by opening it.
-func (r *rawFS) dropPrivileges(c *caller, h *fs.Handle, a *fs.Attr) {
-	mode := a.Mode &^ syscall.S_ISUID
-	if mode&syscall.S_IXGRP != 0 {
-		mode &^= syscall.S_ISGID
-	}
-	if mode == a.Mode {
-		return
-	}
-	perm := mode & 0o7777
-	if b, err := r.fs.SetAttr(&c.Call, h.ID(), h, fs.SetAttr{Mode: &perm}); err == nil {
-		*a = b
-	}
-}
-
 // filled is the result of a READ whose bytes are in the reply already.
 type filled struct {
 	buf  []byte
@@ -138,7 +122,7 @@ func (r *rawFS) Write(cancel <-chan struct{}, in *gofuse.WriteIn, data []byte) (
 	var n int
 	var err error
 	killPriv := in.WriteFlags&gofuse.WRITE_KILL_SUIDGID != 0
-	tell := r.tellMode(c, in, killPriv)
+	tell := killPriv && in.Flags&syscall.O_DIRECT != 0 && r.privileged(c, h)
 	switch {
 	case in.WriteFlags&gofuse.WRITE_CACHE != 0: // pages of a shared mapping, by nobody in particular
 		n, err = h.WriteCached(&c.Call, data, int64(in.Offset))
@@ -148,30 +132,13 @@ func (r *rawFS) Write(cancel <-chan struct{}, in *gofuse.WriteIn, data []byte) (
 		n, err = h.WriteAt(&c.Call, data, int64(in.Offset), killPriv)
 	}
 	if tell && n > 0 {
-		c.yield()
-		told := notifier{write: r.transport.notify}
-		if err := told.attributes(store.Ino(in.NodeId)); err != nil {
-			r.opts.Log.Warn("the kernel refused a notification", "what", "mode", "err", err)
-		}
+		r.tellMode(c, in.NodeId)
 	}
 	r.done(c)
 	if err != nil && n == 0 {
 		return 0, status(err)
 	}
 	return uint32(n), gofuse.OK
-}
-
-// tellMode reports whether a write takes setuid or setgid away without the kernel noticing: after a direct write it asks
-// for size and times afresh and goes on believing the mode. It has to be told before the reply, or the writer's next stat
-// is sooner. Dropping attributes takes no lock of the kernel's, so this message alone may be sent from within a request,
-// by a goroutine that has given the reader's role away.
-func (r *rawFS) tellMode(c *caller, in *gofuse.WriteIn, killPriv bool) bool {
-	if !killPriv || in.Flags&syscall.O_DIRECT == 0 {
-		return false
-	}
-	h := r.files.get(in.Fh)
-	a, err := r.fs.GetAttr(&c.Call, h.ID(), h)
-	return err == nil && a.Mode&(syscall.S_ISUID|syscall.S_ISGID) != 0
 }
 
 // Writev is asked first by the library; the data is always in one piece here, and Write takes it.
@@ -219,6 +186,9 @@ func (r *rawFS) Fallocate(cancel <-chan struct{}, in *gofuse.FallocateIn) gofuse
 	}
 	c := r.call(cancel, &in.InHeader)
 	err := h.Fallocate(&c.Call, in.Offset, in.Length, in.Mode)
+	if err == nil {
+		r.changedBy(c, h, in.NodeId)
+	}
 	r.done(c)
 	return status(err)
 }
@@ -245,6 +215,9 @@ func (r *rawFS) CopyFileRange(cancel <-chan struct{}, in *gofuse.CopyFileRangeIn
 	}
 	c := r.call(cancel, &in.InHeader)
 	n, err := r.fs.CopyRange(&c.Call, src, int64(in.OffIn), dst, int64(in.OffOut), in.Len)
+	if n > 0 {
+		r.changedBy(c, dst, in.NodeIdOut)
+	}
 	r.done(c)
 	if err != nil && n == 0 {
 		return 0, status(err)
