@@ -33,10 +33,11 @@ func layers() map[string][]string {
 		"fs/fuse":           {"fs", "store"},
 		"fs/fstest":         {},
 		"internal/proc":     {"store"},
+		"internal/keep":     {},
 		"internal/hosttree": {"blob"},
 		"internal/runner":   {"internal/daemon"},
 		"internal/daemon": {
-			"blob", "store", "store/sqlite", "versions", "fs", "fs/fuse", "internal/proc", "internal/hosttree", "internal/diff", "internal/ui", "internal/control", "internal/report",
+			"blob", "store", "store/sqlite", "versions", "fs", "fs/fuse", "internal/keep", "internal/proc", "internal/hosttree", "internal/diff", "internal/ui", "internal/control", "internal/report",
 		},
 		"store/storetest":  {"store", "blob"},
 		"blob/blobtest":    {"blob"},

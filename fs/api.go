@@ -23,6 +23,22 @@ type Call struct {
 	Durable bool
 	// Cancel is closed when the caller was interrupted. May be nil.
 	Cancel <-chan struct{}
+	// Receipt is told what was done, just before it counts. May be nil.
+	Receipt *Receipt
+}
+
+func (c *Call) receipt() *Receipt {
+	if c == nil {
+		return nil
+	}
+	return c.Receipt
+}
+
+// making says what a request is about to make.
+func (c *Call) making(id store.Ino) {
+	if r := c.receipt(); r != nil {
+		r.Ino = uint64(id)
+	}
 }
 
 func (c *Call) yield() {

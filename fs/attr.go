@@ -57,6 +57,9 @@ func (f *FS) SetAttr(c *Call, ino store.Ino, h *Handle, set SetAttr) (Attr, erro
 	if n.fresh || n.gone || n.stale {
 		// In no op yet, or out of reach of any: memory is all there is.
 		set.apply(&n.v, now)
+		if !n.stale {
+			f.ledger.node(n, c.receipt())
+		}
 		if n = f.live(c, n); n == nil {
 			a := at.attr()
 			f.mu.Unlock()
@@ -66,6 +69,7 @@ func (f *FS) SetAttr(c *Call, ino store.Ino, h *Handle, set SetAttr) (Attr, erro
 	ch := f.begin(c, store.OpSetattr, who)
 	set.apply(ch.version(n), now)
 	ch.item(store.OpSetattr, n, nil, "")
+	ch.receipt = c.receipt()
 	slot, err := ch.commit()
 	a := at.attr()
 	f.mu.Unlock()
@@ -125,10 +129,14 @@ func (f *FS) setSize(c *Call, ino store.Ino, h *Handle, set SetAttr, who store.A
 			return err
 		}
 	}
+	now := f.now().UnixNano()
+	if !same {
+		f.noteCut(h, fl, who, now, editDirt)
+	}
 	f.mu.Lock()
 	fl.changed = fl.changed || !same
-	f.soil(c, h, fl, f.now().UnixNano(), who, !owned)
-	n.clearPrivileges(set.KillPriv && set.UID == nil && set.GID == nil)
+	f.soil(c, h, fl, now, who, !owned)
+	f.clearPrivileges(n, set.KillPriv && set.UID == nil && set.GID == nil)
 	f.mu.Unlock()
 	if owned {
 		return nil

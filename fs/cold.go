@@ -127,6 +127,7 @@ func (f *FS) thaw(ref coldRef) *node {
 	e := &d.order[r.entry]
 	n := newNode(r.version(e.ino))
 	n.lookups, n.parent, n.name = uint64(r.lookups), d.cold.ino, e.name
+	n.mixed = f.unheard()
 	f.nodes[n.ino] = n
 	delete(f.cold, n.ino)
 	d.cold.refer(r, -int64(r.lookups))

@@ -20,6 +20,9 @@ type change struct {
 	// tell is set if the change is none of a program's own: files that are open keep the bytes they have, and kernels are
 	// told by what it collects.
 	tell *teller
+	// receipt is of the request that is done with this op; made is what the op makes.
+	receipt *Receipt
+	made    store.Ino
 }
 
 func (f *FS) begin(c *Call, kind store.OpKind, who store.Attribution) *change {
@@ -133,8 +136,10 @@ func (ch *change) commit() (store.Slot, error) {
 	if len(f.unsettled) > 0 {
 		carried = f.carry(op)
 	}
+	ch.receipt.committing(op.Seq, ch.made)
 	slot, err := f.st.Append(op)
 	if err != nil {
+		ch.receipt.committing(0, 0)
 		f.blobs.Applied(carried)
 		return 0, err
 	}

@@ -64,6 +64,7 @@ func (f *FS) cut(c *Call, n *node, fl *file, by *Handle) error {
 		return nil
 	}
 	ch := f.cutChange(c, n, fl, by, content)
+	ch.receipt, ch.made = fl.naming, n.id
 	v := ch.version(n)
 	v.Content, v.Size, v.Holes = content.Ref, content.Size, holes
 	v.Mtime, v.Ctime = n.v.Mtime, n.v.Ctime
@@ -93,7 +94,9 @@ func (f *FS) cut(c *Call, n *node, fl *file, by *Handle) error {
 	if fl.spill != nil {
 		fl.drop() // the next write starts a fresh one; kept pages would only use disk
 	}
-	return f.finish(c, slot, nil)
+	err = f.finish(c, slot, nil)
+	f.noteClean(n, fl, err)
+	return err
 }
 
 // cutChange starts the op of a cut: a birth, an amendment, new bytes, or only new times. FS.mu is held.

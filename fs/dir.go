@@ -138,6 +138,7 @@ type Dir struct {
 	// end is the cookie at which the listing ends: what is made after it began does not come, or `for each name: mv it
 	// aside` would find its own names for ever. Guarded by FS.mu.
 	end uint64
+	resumed
 }
 
 // OpenDir opens a listing of directory ino.
@@ -148,9 +149,14 @@ func (f *FS) OpenDir(c *Call, ino store.Ino) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
+	return f.listing(n), nil
+}
+
+// listing opens a loaded directory. FS.mu is held.
+func (f *FS) listing(n *node) *Dir {
 	n.opens++
 	n.dir.opens++
-	return &Dir{f: f, n: n, end: n.dir.next}, nil
+	return &Dir{f: f, n: n, end: n.dir.next}
 }
 
 // Ino is the directory's inode.
@@ -162,6 +168,7 @@ func (d *Dir) Close() {
 	defer d.f.mu.Unlock()
 	d.n.opens--
 	d.n.dir.opens--
+	d.noteClosed()
 	d.f.dropOrphan(d.n)
 }
 
@@ -183,9 +190,15 @@ func (d *Dir) read(c *Call, off uint64, fn func(e DirEntry, a *Attr) bool, looku
 	if d.n.gone {
 		return nil
 	}
-	if off < cookieDot {
+	began := off < cookieDot
+	if began {
 		d.end = d.n.dir.next // the beginning, perhaps again: rewinddir(3) shows what is new
 	}
+	off, ended := d.resume(off)
+	if ended {
+		return nil
+	}
+	from := off
 	if off < cookieDot && !fn(DirEntry{Name: ".", Ino: d.n.v.Ino, Type: syscall.S_IFDIR, Cookie: cookieDot}, nil) {
 		return nil
 	}
@@ -207,12 +220,13 @@ func (d *Dir) read(c *Call, off uint64, fn func(e DirEntry, a *Attr) bool, looku
 		}
 		for ; i < len(list.order) && list.order[i].cookie < d.end; i++ {
 			e := &list.order[i]
-			if e.dead() {
+			if e.dead() || d.shown(e.name) {
 				continue
 			}
-			out := DirEntry{Name: e.name, Ino: e.ino, Type: e.typ, Cookie: e.cookie}
+			out := DirEntry{Name: e.name, Ino: e.ino, Type: e.typ, Cookie: e.cookie + d.base}
 			if !lookup {
 				if !fn(out, nil) {
+					d.noteShown(from, e.cookie, began)
 					return nil
 				}
 				continue
@@ -220,6 +234,7 @@ func (d *Dir) read(c *Call, off uint64, fn func(e DirEntry, a *Attr) bool, looku
 			if r := list.coldOf(e); r != nil {
 				a := r.attr(e.ino)
 				if !fn(out, &a) {
+					d.noteShown(from, e.cookie, began)
 					return nil
 				}
 				list.cold.refer(r, 1)
@@ -232,11 +247,13 @@ func (d *Dir) read(c *Call, off uint64, fn func(e DirEntry, a *Attr) bool, looku
 			child.found(d.n, e.name)
 			a := child.attr()
 			if !fn(out, &a) {
+				d.noteShown(from, e.cookie, began)
 				return nil
 			}
 			child.lookups++
 		}
 		if i >= len(list.order) || list.order[i].cookie >= d.end {
+			d.noteShown(from, d.end, began)
 			return nil
 		}
 		off = list.order[i].cookie - 1

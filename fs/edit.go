@@ -102,7 +102,7 @@ func (ed *editor) load(ctx context.Context) error {
 			ed.make(s, newNode(*s.want)) // whoever made the edit knows that it has no name
 		case n == nil:
 			unknown = append(unknown, ino)
-		case s.want != nil && !n.isDir() && !n.gone && n.referenced():
+		case s.want != nil && !n.isDir() && !n.gone && ed.f.referenced(n):
 			known = append(known, ino)
 		}
 	}
@@ -267,7 +267,7 @@ func (ed *editor) revive(ino store.Ino) error {
 		return fmt.Errorf("inode %d would come back without a state: %w", ino, syscall.EINVAL)
 	}
 	n := s.n
-	if n.opens > 0 || n.lookups > 0 {
+	if n.opens > 0 || n.lookups > 0 || ed.f.survived {
 		n = n.successor()
 	}
 	n.v.Mode = s.want.Mode

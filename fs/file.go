@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 
@@ -34,7 +35,11 @@ type file struct {
 	inMem      bool // mem is the whole content
 	mem        []byte
 	punched    bool     // zeros were put over data
-	spill      *os.File // unlinked scratch file; bytes at their offsets
+	spill      *os.File // scratch file; bytes at their offsets
+	id         store.Ino
+	scratch    string   // its name, if it has one: a process after this one may need it
+	unneeded   []string // names of scratch files that the ledger may still need
+	naming     *Receipt // of the request that is done when the next version is there
 	// ahead cuts what was written in order while the rest is still coming; nil before there is a window of it. Up to
 	// aheadEnd windows may have been handed to it.
 	ahead    *blob.Ahead
@@ -65,7 +70,7 @@ func (n *node) content() *file {
 	if n.file == nil {
 		base := blob.Content{Ref: n.v.Content, Size: n.v.Size}
 		n.file = &file{
-			base: base, limit: base.Size, size: base.Size,
+			id: n.id, base: base, limit: base.Size, size: base.Size,
 			committed: base, committedHoles: n.v.Holes,
 		}
 	}
@@ -201,11 +206,10 @@ func (fl *file) prepare(f *FS, c *Call, size int64, whole bool) error {
 		fl.mem, fl.inMem = mem, true
 		return nil
 	}
-	fd, err := unix.Open(f.scratch, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	name, err := fl.openSpill(f)
 	if err != nil {
-		return fmt.Errorf("make a scratch file in %s: %w", f.scratch, err)
+		return err
 	}
-	fl.spill = os.NewFile(uintptr(fd), "scratch")
 	if fl.inMem {
 		for _, e := range fl.valid {
 			if _, err := fl.spill.WriteAt(fl.mem[e.Off:end(e)], e.Off); err != nil {
@@ -216,7 +220,25 @@ func (fl *file) prepare(f *FS, c *Call, size int64, whole bool) error {
 		}
 		fl.mem, fl.inMem = nil, false
 	}
+	if fl.scratch = name; name != "" {
+		f.ledger.spilled(fl.id, name)
+	}
 	return nil
+}
+
+// openSpill makes the scratch file. It has a name only if somebody could ask for it by that.
+func (fl *file) openSpill(f *FS) (name string, err error) {
+	path, flags := f.scratch, unix.O_TMPFILE
+	if f.ledger != nil {
+		name = f.scratchName()
+		path, flags = filepath.Join(f.scratch, name), unix.O_CREAT|unix.O_EXCL
+	}
+	fd, err := unix.Open(path, flags|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("make a scratch file in %s: %w", f.scratch, err)
+	}
+	fl.spill = os.NewFile(uintptr(fd), "scratch")
+	return name, nil
 }
 
 // grow makes mem at least size long, with zeros.
@@ -304,6 +326,9 @@ func (fl *file) drop() {
 	}
 	if fl.spill != nil {
 		fl.spill.Close()
+	}
+	if fl.scratch != "" {
+		fl.unneeded, fl.scratch = append(fl.unneeded, fl.scratch), ""
 	}
 	fl.spill, fl.mem, fl.inMem = nil, nil, false
 }

@@ -47,6 +47,11 @@ type Options struct {
 	At *store.View
 	// MaxNodes is how many inodes stay in memory before clean ones that nobody uses are dropped; 0: 400,000.
 	MaxNodes int
+	// Ledger is what outlives this process; nil: nothing does. If it holds something, that is what a process before this one
+	// left, and the workspace goes on from there.
+	Ledger *Ledger
+	// Starts is how many processes had the workspace live before this one, while the same kernels had it mounted.
+	Starts int
 	// CutAfter is how long a file may stay dirty without being closed before its state is made safe; 0: 30 s.
 	CutAfter time.Duration
 }
@@ -66,9 +71,10 @@ type FS struct {
 	statfs   statfsCache
 	scratch  string // directory of scratch files, on the store's disk
 	limits   dirLimits
-	stop     chan struct{}
-	tidy     chan struct{} // evict soon
-	done     sync.WaitGroup
+	keeping
+	stop chan struct{}
+	tidy chan struct{} // evict soon
+	done sync.WaitGroup
 
 	mu        sync.Mutex
 	ws        store.Workspace       // guarded by mu
@@ -128,6 +134,7 @@ func Open(ctx context.Context, st *store.Store, ws *store.Workspace, o Options) 
 		scratch:   filepath.Join(st.Dir(), "scratch"), stop: make(chan struct{}),
 		tidy: make(chan struct{}, 1), limits: defaultDirLimits(),
 	}
+	f.ledger, f.survived, f.aliases = o.Ledger, o.Starts > 0, store.Ino(o.Starts)<<aliasShift
 	f.notifier.start()
 	f.statfs.dir = st.Dir()
 	f.manyNodes = o.MaxNodes / manyNodes
@@ -145,6 +152,9 @@ func Open(ctx context.Context, st *store.Store, ws *store.Workspace, o Options) 
 	n.lookups = 1
 	f.nodes[store.RootIno] = n
 	if o.ReadOnly {
+		if err := f.goOn(); err != nil {
+			return nil, fmt.Errorf("open workspace %q: %w", ws.Name, err)
+		}
 		f.done.Add(1)
 		go f.keepHouse()
 		return f, nil
@@ -156,6 +166,10 @@ func Open(ctx context.Context, st *store.Store, ws *store.Workspace, o Options) 
 		return nil, fmt.Errorf("open workspace %q: %w", ws.Name, err)
 	}
 	f.pinned = f.seq // what was made before this start is never amended
+	if err := f.goOn(); err != nil {
+		return nil, fmt.Errorf("open workspace %q: %w", ws.Name, err)
+	}
+	f.clearScratch()
 	f.done.Add(2)
 	go f.cutOldDirt()
 	go f.keepHouse()

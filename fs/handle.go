@@ -17,6 +17,8 @@ type Handle struct {
 	who  store.Attribution // of the opener; replaced by the first writer after each cut
 	file *file             // nil for handles that cannot write
 	past bool              // writes past the pages of kernels; counted in node.past
+
+	mount, fh uint64 // what it is called in the ledger; set once, before anybody else knows it; mount 0: it is not there
 }
 
 // ID is what kernels call the file behind the handle.
@@ -111,9 +113,11 @@ func (f *FS) truncateOpen(c *Call, h *Handle) error {
 	if err := fl.truncate(f, c, 0); err != nil {
 		return err
 	}
+	now := f.now().UnixNano()
+	f.noteCut(h, fl, h.who, now, editDirt)
 	f.mu.Lock()
 	fl.changed = true
-	f.soil(c, h, fl, f.now().UnixNano(), h.who, false)
+	f.soil(c, h, fl, now, h.who, false)
 	f.mu.Unlock()
 	return nil
 }
@@ -177,6 +181,9 @@ func (f *FS) create(c *Call, parent store.Ino, name string, mode, flags uint32) 
 	fl := n.content()
 	fl.who, fl.by = who, h
 	n.lookups++
+	c.making(n.id)
+	f.ledger.node(n, c.receipt())
+	n.kept = true
 	a := n.attr()
 	f.announceEntry(c, parent, name)
 	f.mu.Unlock()
@@ -220,6 +227,9 @@ func (f *FS) Tmpfile(c *Call, parent store.Ino, mode, flags uint32) (Attr, *Hand
 	fl := n.content()
 	fl.who, fl.by = who, h
 	n.lookups++
+	c.making(n.id)
+	f.ledger.node(n, c.receipt())
+	n.kept = true
 	return n.attr(), h, nil
 }
 
@@ -245,14 +255,17 @@ func (f *FS) linkFresh(c *Call, n *node, parent store.Ino, name string, who stor
 	p.dir.set(name, n.ino, syscall.S_IFREG)
 	p.dir.fresh++
 	p.v.Mtime, p.v.Ctime = now, now
-	fl.who = who
+	fl.who, fl.naming = who, c.receipt()
+	c.making(n.id)
 	n.dirtySince = now
 	f.dirty[n] = struct{}{}
 	f.mu.Unlock()
-	if err := f.cut(c, n, fl, nil); err != nil {
+	err = f.cut(c, n, fl, nil)
+	fl.naming = nil
+	if err != nil {
 		f.mu.Lock()
 		if n.fresh {
-			f.unlinkFresh(p, n, name)
+			f.unlinkFresh(p, n, name, nil)
 		}
 		f.mu.Unlock()
 		return Attr{}, err
@@ -265,7 +278,7 @@ func (f *FS) linkFresh(c *Call, n *node, parent store.Ino, name string, who stor
 }
 
 // unlinkFresh takes the name of a file that no op knows. FS.mu is held.
-func (f *FS) unlinkFresh(p, n *node, name string) {
+func (f *FS) unlinkFresh(p, n *node, name string, r *Receipt) {
 	p.dir.remove(name)
 	p.dir.fresh--
 	if n.replaced != 0 {
@@ -275,6 +288,10 @@ func (f *FS) unlinkFresh(p, n *node, name string) {
 	n.v.Nlink, n.v.Ctime, n.gone = 0, now, true
 	p.v.Mtime, p.v.Ctime = now, now
 	f.dirTimes[p] = struct{}{}
+	f.ledger.node(n, r)
+	if n.opens == 0 {
+		f.ledger.ofNode(noteForget, n.id)
+	}
 	delete(f.dirty, n)
 	f.dropOrphan(n)
 }
@@ -288,6 +305,7 @@ func (h *Handle) Release(c *Call, _ uint64) {
 	fl := n.file
 	if fl == nil {
 		n.opens--
+		f.noteClosed(h)
 		f.dropOrphan(n)
 		f.rest(n)
 		f.mu.Unlock()
@@ -318,7 +336,9 @@ func (h *Handle) Release(c *Call, _ uint64) {
 	}
 	f.pastReleased(h)
 	n.opens--
+	f.noteClosed(h)
 	f.leaveFile(n, fl)
+	f.removeScratch(fl)
 	f.dropOrphan(n)
 	f.rest(n)
 }
@@ -344,7 +364,9 @@ func (f *FS) leaveFile(n *node, fl *file) {
 // makes none, because `echo x > f` closes a duplicate before it writes.
 func (h *Handle) Flush(c *Call, owner uint64) error {
 	f, n, fl := h.f, h.n, h.file
-	f.locks.dropOwner(n.ino, owner)
+	if f.locks.dropOwner(n.ino, owner) && h.mount != 0 {
+		f.ledger.unlocked(n.ino, owner)
+	}
 	if fl == nil {
 		return nil
 	}

@@ -13,6 +13,10 @@ import "wsfs/store"
 // firstAlias is the smallest id that is no inode number.
 const firstAlias store.Ino = 1 << 39
 
+// aliasShift: each process that serves the same kernels has that many aliases of its own, or one could be something else
+// for a kernel than it was.
+const aliasShift = 24
+
 // known is the node in memory that kernels call id, or nil. FS.mu is held.
 func (f *FS) known(id store.Ino) *node {
 	if len(f.byID) > 0 {
@@ -53,11 +57,14 @@ func (f *FS) adopt(n *node) {
 func (f *FS) retire(n *node) {
 	delete(f.nodes, n.ino)
 	delete(f.dirTimes, n)
-	if n.lookups == 0 && n.opens == 0 {
+	if n.lookups == 0 && n.opens == 0 && !f.survived {
 		f.discard(n)
 		return
 	}
 	n.stale = true
+	if n.opens > 0 {
+		f.ledger.ofNode(noteStale, n.id)
+	}
 	f.byID[n.id] = n
 }
 

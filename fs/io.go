@@ -75,10 +75,15 @@ func (h *Handle) put(c *Call, p []byte, off int64, killPriv, atEnd bool) (int, e
 	if err := fl.write(f, c, p, off); err != nil {
 		return 0, fmt.Errorf("write %q: %w", f.label(n), err)
 	}
+	now := f.now().UnixNano()
+	if f.ledger != nil {
+		n.kept = true
+		f.ledger.wrote(h, who, now, off, p, c.receipt())
+	}
 	f.mu.Lock()
 	fl.changed = true
-	f.soil(c, h, fl, f.now().UnixNano(), who, true)
-	n.clearPrivileges(killPriv)
+	f.soil(c, h, fl, now, who, true)
+	f.clearPrivileges(n, killPriv)
 	f.mu.Unlock()
 	return len(p), nil
 }
@@ -99,12 +104,16 @@ func (f *FS) writer(c *Call, h *Handle) store.Attribution {
 
 // clearPrivileges is what write(2) and truncate(2) take from a file: file capabilities always, setuid and setgid if
 // the writer may not keep them. FS.mu is held; the change becomes part of the version that the write leads to.
-func (n *node) clearPrivileges(kill bool) {
+func (f *FS) clearPrivileges(n *node, kill bool) {
+	mode, lost := n.v.Mode, false
 	if kill {
 		n.v.Mode = withoutPrivileges(n.v.Mode)
 	}
 	if _, ok := n.v.Xattrs[xattrCapability]; ok {
-		n.v.Xattrs = withoutXattr(n.v.Xattrs, xattrCapability)
+		n.v.Xattrs, lost = withoutXattr(n.v.Xattrs, xattrCapability), true
+	}
+	if (lost || mode != n.v.Mode) && !n.stale {
+		f.ledger.node(n, nil)
 	}
 }
 
@@ -167,10 +176,15 @@ func (h *Handle) Fallocate(c *Call, off, length uint64, mode uint32) error {
 			return err
 		}
 	}
+	now := f.now().UnixNano()
+	if mode&(fallocPunchHole|fallocZeroRange) != 0 {
+		f.ledger.zeroed(h, who, now, int64(off), max(0, min(int64(length), fl.size-int64(off))))
+	}
+	f.noteCut(h, fl, who, now, editDirt|editWrote)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fl.changed = true
-	f.soil(c, h, fl, f.now().UnixNano(), who, true)
+	f.soil(c, h, fl, now, who, true)
 	return nil
 }
 
@@ -178,6 +192,9 @@ func (h *Handle) Fallocate(c *Call, off, length uint64, mode uint32) error {
 func (f *FS) CopyRange(c *Call, src *Handle, srcOff int64, dst *Handle, dstOff int64, n uint64) (uint32, error) {
 	if n > blob.MaxBlob {
 		c.yield()
+	}
+	if c != nil { // many writes: who asks again has all of them done again, at the same places
+		c.Receipt = nil
 	}
 	buf := make([]byte, min(n, 1<<20))
 	var done uint64

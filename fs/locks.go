@@ -82,13 +82,16 @@ func (f *FS) SetLock(c *Call, h *Handle, want Lock, wait bool) error {
 		}
 		if want.Flock {
 			// flock(2) converts by releasing first: two upgraders would wait for each other for ever.
-			t.put(ino, h, Lock{Start: want.Start, End: want.End, Type: syscall.F_UNLCK, Owner: want.Owner, Flock: true})
+			off := Lock{Start: want.Start, End: want.End, Type: syscall.F_UNLCK, Owner: want.Owner, Flock: true}
+			t.put(ino, h, off)
+			f.noteLocked(ino, h, &off)
 		}
 		if err := t.wait(c, ino, want); err != nil {
 			return err
 		}
 	}
 	t.put(ino, h, want)
+	f.noteLocked(ino, h, &want)
 	return nil
 }
 
@@ -212,8 +215,8 @@ func (t *lockTable) wake(ino store.Ino, il *inodeLocks) {
 }
 
 // dropOwner releases the byte-range locks of an owner: close(2) of any descriptor does that.
-func (t *lockTable) dropOwner(ino store.Ino, owner uint64) {
-	t.drop(ino, func(l *heldLock) bool { return !l.Flock && l.Owner == owner })
+func (t *lockTable) dropOwner(ino store.Ino, owner uint64) bool {
+	return t.drop(ino, func(l *heldLock) bool { return !l.Flock && l.Owner == owner })
 }
 
 // dropHandle releases what was taken through a handle that is gone: flock(2) and open file description locks.
@@ -221,16 +224,18 @@ func (t *lockTable) dropHandle(ino store.Ino, h *Handle) {
 	t.drop(ino, func(l *heldLock) bool { return l.handle == h })
 }
 
-func (t *lockTable) drop(ino store.Ino, gone func(*heldLock) bool) {
+func (t *lockTable) drop(ino store.Ino, gone func(*heldLock) bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	il := t.inodes[ino]
 	if il == nil {
-		return
+		return false
 	}
 	n := len(il.held)
 	il.held = slices.DeleteFunc(il.held, func(l heldLock) bool { return gone(&l) })
-	if len(il.held) != n {
+	dropped := len(il.held) != n
+	if dropped {
 		t.wake(ino, il)
 	}
+	return dropped
 }

@@ -133,7 +133,7 @@ func (mv *mover) missing() (inos []store.Ino, names []store.DirName) {
 		}
 	}
 	for key := range mv.names {
-		if p := mv.f.nodeOf(key.Parent); p != nil && !p.gone && (p.dir != nil || p.referenced()) && mv.leads[key] == nil {
+		if p := mv.f.nodeOf(key.Parent); p != nil && !p.gone && (p.dir != nil || mv.f.referenced(p)) && mv.leads[key] == nil {
 			if _, ok := mv.was[key]; !ok && p.dir != nil {
 				was := store.Name{Parent: key.Parent, Name: key.Name}
 				if e := p.dir.get(key.Name); e != nil {

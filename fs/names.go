@@ -160,6 +160,7 @@ func (f *FS) make(c *Call, kind store.OpKind, parent store.Ino, name string, mod
 	}
 	ch.bind(p, name, n)
 	ch.item(kind, n, p, name)
+	ch.receipt, ch.made = c.receipt(), n.id
 	slot, err := ch.commit()
 	if err == nil {
 		n.lookups++
@@ -259,6 +260,7 @@ func (f *FS) Link(c *Call, ino, parent store.Ino, name string) (Attr, error) {
 	ch.touch(p)
 	ch.bind(p, name, n)
 	ch.item(store.OpLink, n, p, name)
+	ch.receipt, ch.made = c.receipt(), n.id
 	slot, err := ch.commit()
 	if err == nil {
 		n.lookups++
@@ -292,7 +294,7 @@ func (f *FS) remove(c *Call, parent store.Ino, name string, kind store.OpKind) e
 		return err
 	}
 	if n.fresh {
-		f.unlinkFresh(p, n, name)
+		f.unlinkFresh(p, n, name, c.receipt())
 		f.mu.Unlock()
 		return nil
 	}
@@ -302,9 +304,11 @@ func (f *FS) remove(c *Call, parent store.Ino, name string, kind store.OpKind) e
 	ch.drop(n, p)
 	ch.unbind(p, name)
 	ch.item(kind, n, p, name)
+	ch.receipt = c.receipt()
 	slot, err := ch.commit()
 	ended(err == nil && ch.op.Elide != nil)
 	if err == nil {
+		f.noteOrphan(n)
 		f.dropOrphan(n)
 	}
 	f.mu.Unlock()

@@ -33,6 +33,7 @@ type node struct {
 	draft      draft           // its head version, while that may still be amended
 	birth      *birth          // while it may be a temporary (temp.go)
 
+	kept   bool  // the ledger has something of its content; guarded by file.mu
 	past   int32 // open handles that write past the pages of kernels (caching.go)
 	shared bool  // others than who made it have opened it, or it was to be safe on the disk: it is no temporary
 	mixed  bool  // another handle was opened meanwhile: pages may be older than the bytes
@@ -109,6 +110,7 @@ func (f *FS) inode(c *Call, ino store.Ino) (*node, error) {
 	}
 	n := newNode(*v)
 	n.gone = v.Nlink == 0
+	f.mayBeKnown(n)
 	f.adopt(n)
 	return n, nil
 }

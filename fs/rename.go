@@ -153,7 +153,7 @@ func (r *rename) move(who store.Attribution) (store.Slot, error) {
 	f := r.f
 	if r.target != nil && r.target.fresh {
 		// A file that was never closed has no row to remove.
-		f.unlinkFresh(r.to, r.target, r.newName)
+		f.unlinkFresh(r.to, r.target, r.newName, nil)
 		r.target = nil
 	}
 	ch := f.begin(r.c, store.OpRename, who)
@@ -189,11 +189,13 @@ func (r *rename) move(who store.Attribution) (store.Slot, error) {
 		ch.item(kind, r.target, r.to, r.newName)
 	}
 	target := r.target
+	ch.receipt = r.c.receipt()
 	slot, err := ch.commit()
 	if err == nil && ch.op.Elide != nil {
 		r.n.renamedTemp(born, ch.op, r.from, r.to, r.newName, ghost, target != nil, slot)
 	}
 	if err == nil && target != nil {
+		f.noteOrphan(target)
 		f.dropOrphan(target)
 	}
 	return slot, err
@@ -225,5 +227,6 @@ func (r *rename) exchange(who store.Attribution) (store.Slot, error) {
 	it.FromParent, it.FromName = r.from.v.Ino, r.name
 	it = ch.item(store.OpExchange, r.target, r.from, r.name)
 	it.FromParent, it.FromName = r.to.v.Ino, r.newName
+	ch.receipt = r.c.receipt()
 	return ch.commit()
 }

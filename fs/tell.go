@@ -28,7 +28,7 @@ func newTeller(f *FS) *teller {
 }
 
 // referenced reports whether a kernel may have the node.
-func (n *node) referenced() bool { return n.lookups > 0 || n.ino == store.RootIno }
+func (f *FS) referenced(n *node) bool { return n.lookups > 0 || n.ino == store.RootIno || f.survived }
 
 // ref is what a name leads to. FS.mu is held.
 func (f *FS) ref(nm *store.Name) EntryRef {
@@ -45,7 +45,7 @@ func (f *FS) ref(nm *store.Name) EntryRef {
 // entry notes a name that is about to lead from old to what to says, if a kernel may have its directory p. FS.mu is held.
 func (t *teller) entry(p *node, old EntryRef, to *store.Name) {
 	key := store.DirName{Parent: to.Parent, Name: to.Name}
-	if p == nil || p.gone || !p.referenced() {
+	if p == nil || p.gone || !t.fs.referenced(p) {
 		return
 	}
 	if _, ok := t.keys[key]; ok {
@@ -83,7 +83,7 @@ func (t *teller) changed(n *node, v *store.Version, names []store.Name) {
 
 // inode notes a node whose attributes or content change in place. FS.mu is held.
 func (t *teller) inode(n *node) {
-	if n.referenced() {
+	if t.fs.referenced(n) {
 		t.nodes[n] = true
 	}
 }

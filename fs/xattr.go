@@ -154,6 +154,9 @@ func (f *FS) editXattrs(c *Call, ino store.Ino, kind store.OpKind, name string, 
 	now := f.now().UnixNano()
 	if n.fresh || n.gone || n.stale {
 		n.v.Xattrs, n.v.Ctime = m, now
+		if !n.stale {
+			f.ledger.node(n, c.receipt())
+		}
 		if n = f.live(c, n); n == nil {
 			f.mu.Unlock()
 			return nil
@@ -163,6 +166,7 @@ func (f *FS) editXattrs(c *Call, ino store.Ino, kind store.OpKind, name string, 
 	v := ch.version(n)
 	v.Xattrs, v.Ctime = m, now
 	ch.item(kind, n, nil, "")
+	ch.receipt = c.receipt()
 	slot, err := ch.commit()
 	f.mu.Unlock()
 	return f.finish(c, slot, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"wsfs/internal/daemon"
+	"wsfs/internal/keep"
 )
 
 // maxLog is the size at which the daemon's log is put aside when a daemon starts.
@@ -19,7 +20,7 @@ const maxLog = 16 << 20
 
 // daemonCmd is what `wsfs mount` starts. It can be run by hand, or by an init system, to keep a store open.
 func (a *app) daemonCmd() *cobra.Command {
-	var started bool
+	var started, kept bool
 	cmd := &cobra.Command{
 		Use:    "daemon",
 		Short:  "Serve a store until SIGTERM",
@@ -27,14 +28,17 @@ func (a *app) daemonCmd() *cobra.Command {
 		Args:   noArgs,
 	}
 	cmd.Flags().BoolVar(&started, "started", false, "report on descriptor 3 and end after the last mount")
-	_ = cmd.Flags().MarkHidden("started") // it is there
+	cmd.Flags().BoolVar(&kept, "kept", false, "a keeper at descriptor 4 holds the mounts")
+	for _, name := range []string{"started", "kept"} {
+		_ = cmd.Flags().MarkHidden(name) // it is there
+	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		report := func(error) {}
 		if started {
 			pipe := os.NewFile(daemon.ReadyFD, "starter")
 			report = func(err error) { daemon.Report(pipe, err) }
 		}
-		err := a.daemon(cmd.Context(), started, report)
+		err := a.daemon(cmd.Context(), started, kept, report)
 		if err != nil && started {
 			return &quietError{err} // the starter has said it
 		}
@@ -43,7 +47,7 @@ func (a *app) daemonCmd() *cobra.Command {
 	return cmd
 }
 
-func (a *app) daemon(ctx context.Context, autoExit bool, report func(error)) error {
+func (a *app) daemon(ctx context.Context, autoExit, kept bool, report func(error)) error {
 	w, err := a.here()
 	if err == nil {
 		err = checkStore(w.store)
@@ -51,12 +55,16 @@ func (a *app) daemon(ctx context.Context, autoExit bool, report func(error)) err
 	if err == nil {
 		err = daemon.Settle()
 	}
+	var keeper *keep.Client
+	if err == nil && kept {
+		keeper, err = keep.Attach(keep.FD)
+	}
 	if err != nil {
 		report(err)
 		return err
 	}
 	reported := false
-	err = a.serve(ctx, w.store, autoExit, func(*daemon.Client) error {
+	err = a.serve(ctx, w.store, autoExit, keeper, func(*daemon.Client) error {
 		reported = true
 		report(nil)
 		return nil
@@ -69,7 +77,7 @@ func (a *app) daemon(ctx context.Context, autoExit bool, report func(error)) err
 
 // serve runs the store's daemon in this process until ctx ends, or with autoExit until its last mount is gone. started
 // is called once the API answers.
-func (a *app) serve(ctx context.Context, dir string, autoExit bool, started func(*daemon.Client) error) error {
+func (a *app) serve(ctx context.Context, dir string, autoExit bool, keeper *keep.Client, started func(*daemon.Client) error) error {
 	// A terminal that goes away must not take the mounts with it.
 	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
 	logFile, err := openLog(dir)
@@ -79,7 +87,7 @@ func (a *app) serve(ctx context.Context, dir string, autoExit bool, started func
 	defer logFile.Close()
 	o := a.options(dir)
 	o.RuntimeDir = a.runtimeDir()
-	o.Serve, o.AutoExit, o.LockWait = true, autoExit, lockPatience
+	o.Serve, o.AutoExit, o.LockWait, o.Keeper = true, autoExit, lockPatience, keeper
 	o.Log = slog.New(slog.NewJSONHandler(logFile, nil))
 	d, err := daemon.Open(ctx, o)
 	if err != nil {

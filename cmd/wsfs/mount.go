@@ -222,7 +222,7 @@ func (a *app) startDaemon(ctx context.Context, dir string) error {
 			exe = path // ps shows a name instead of "exe"
 		}
 	}
-	_, err := daemon.Spawn(ctx, dir, exe, "daemon", "--store", dir, "--started")
+	_, err := daemon.Spawn(ctx, dir, exe, keeperName, dir)
 	return err
 }
 
@@ -234,7 +234,7 @@ func (a *app) mountHere(ctx context.Context, dir string, req daemon.MountRequest
 		return err
 	}
 	if c == nil {
-		return a.serve(ctx, dir, true, func(c *daemon.Client) error {
+		return a.serve(ctx, dir, true, nil, func(c *daemon.Client) error {
 			m, err := a.askMount(ctx, c, req, create)
 			if err == nil {
 				a.note("%s mounted on %s; interrupt to unmount", isOf(m.Label(), m.All), ui.Name(string(m.Mountpoint)))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -241,9 +242,26 @@ func scriptKill(ts *testscript.TestScript, _ bool, _ []string) {
 	if pid == 0 {
 		ts.Fatalf("the store has no daemon")
 	}
+	killKeeper(pid)
 	ts.Check(syscall.Kill(pid, syscall.SIGKILL))
 	if !until(func() bool { return s.pid() == 0 }) {
 		ts.Fatalf("the daemon %d outlives SIGKILL", pid)
+	}
+}
+
+// killKeeper kills whoever would start the daemon again, so that its mounts die with it.
+func killKeeper(daemon int) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", daemon))
+	if err != nil {
+		return
+	}
+	f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	parent, err := strconv.Atoi(f[1])
+	if err != nil {
+		return
+	}
+	if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", parent)); err == nil && bytes.Contains(line, []byte("\x00"+keeperName+"\x00")) {
+		_ = syscall.Kill(parent, syscall.SIGKILL)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -166,6 +167,30 @@ func (w *world) kill() {
 	if pid == 0 {
 		return
 	}
+	if parent := keeperOf(pid); parent != 0 {
+		_ = unix.Kill(parent, unix.SIGKILL) // or it would start another one, and the mounts went on
+	}
+	w.killDaemon(pid)
+}
+
+// keeperOf is the process that starts the daemon again when it dies, 0 if there is none.
+func keeperOf(pid int) int {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	parent, err := strconv.Atoi(strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))[1])
+	if err != nil {
+		return 0
+	}
+	if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", parent)); err != nil || !bytes.Contains(line, []byte("\x00keeper\x00")) {
+		return 0
+	}
+	return parent
+}
+
+// killDaemon kills one process with SIGKILL and waits until it is gone.
+func (w *world) killDaemon(pid int) {
 	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
 		w.t.Logf("kill the daemon: %v", err)
 	}

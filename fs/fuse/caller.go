@@ -47,11 +47,14 @@ func (r *rawFS) call(cancel <-chan struct{}, h *gofuse.InHeader) *caller {
 		UID: h.Uid, GID: h.Gid, PID: h.Pid, Groups: c.groupsFn, Who: c.whoFn, Yield: c.yieldFn,
 		Origin: r.origin, Cancel: cancel, Durable: r.opts.DurableClose,
 	}
+	if r.mount != 0 {
+		c.Receipt = r.transport.receipt(h)
+	}
 	return c
 }
 
 func (r *rawFS) done(c *caller) {
-	c.header, c.Cancel = nil, nil
+	c.header, c.Cancel, c.Receipt = nil, nil, nil
 	r.callers.Put(c)
 }
 

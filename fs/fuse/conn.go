@@ -12,6 +12,8 @@ import (
 
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"wsfs/fs"
 )
 
 const (
@@ -27,18 +29,23 @@ const (
 // conn is the transport of our own. Exactly one worker has the reader's role (leads), or, when all maxBusy wait, none
 // (vacant). A worker answers what it read itself; see worker.serve.
 type conn struct {
-	fd      int // /dev/fuse, non-blocking
-	stopFd  int // an eventfd: readable once the conn was asked to stop
-	raw     gofuse.RawFileSystem
-	log     *slog.Logger
-	want    uint64         // capabilities to ask for
-	granted *atomic.Uint64 // those that the kernel agreed to
-	maxIO   int            // largest READ and WRITE
-	buffer  sync.Pool      // of *[]byte: requests and replies that do not fit a worker's own
-	waiter  *waiter        // the leader's alone
-	watch   *lookout
-	rings   *rings // nil: everything comes over /dev/fuse
-	onInit  func() // called once, after the reply to INIT
+	fd       int // /dev/fuse, non-blocking
+	stopFd   int // an eventfd: readable once the conn was asked to stop
+	raw      gofuse.RawFileSystem
+	log      *slog.Logger
+	want     uint64         // capabilities to ask for
+	granted  *atomic.Uint64 // those that the kernel agreed to
+	maxIO    int            // largest READ and WRITE
+	buffer   sync.Pool      // of *[]byte: requests and replies that do not fit a worker's own
+	waiter   *waiter        // the leader's alone
+	watch    *lookout
+	init     []byte // the first message of the connection; written once, before anything is served
+	kept     *Kept  // nil: the connection ends with this process
+	redo     func(*request, *fs.Receipt) gofuse.Status
+	receipts []fs.Receipt // of the workers, by id
+	passed   bool         // a request came that was not sent before; the leader's
+	rings    *rings       // nil: everything comes over /dev/fuse
+	onInit   func()       // called once, after the reply to INIT
 
 	wg      sync.WaitGroup // of workers
 	workers [maxWorkers + 1]atomic.Pointer[worker]
@@ -72,6 +79,9 @@ func newConn(fd int, raw gofuse.RawFileSystem, o *Options) (*conn, error) {
 	c := &conn{fd: fd, stopFd: stopFd, raw: raw, log: o.Log, want: capabilities, granted: o.granted, maxIO: o.MaxWrite, next: 1,
 		watch: newLookout()}
 	size := o.MaxWrite + os.Getpagesize() // the kernel wants room for the largest WRITE with its header at every read
+	if c.kept = o.Kept; c.kept != nil {
+		c.receipts, c.passed = c.kept.receipts(2), c.kept.Init == nil
+	}
 	c.buffer.New = func() any { b := make([]byte, size); return &b }
 	c.waiter = newWaiter(fd, stopFd, o.Poll)
 	return c, nil
@@ -278,6 +288,13 @@ func (c *conn) yield(h *gofuse.InHeader) {
 			w.yield()
 		}
 	}
+}
+
+func (c *conn) receipt(h *gofuse.InHeader) *fs.Receipt {
+	if id := int(h.Padding); id > 0 && id < len(c.receipts) {
+		return &c.receipts[id]
+	}
+	return nil
 }
 
 func (c *conn) notify(msg []byte) error {

@@ -1,6 +1,9 @@
 package fuse
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // handles gives open files and listings the numbers by which the kernel names them. 0 is never used, and a number is
 // used again only after its RELEASE.
@@ -21,6 +24,18 @@ func (t *handles[T]) add(v *T) uint64 {
 	}
 	t.open = append(t.open, v)
 	return uint64(len(t.open))
+}
+
+// put gives v a number that it had before. It comes before any request.
+func (t *handles[T]) put(fh uint64, v *T) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for uint64(len(t.open)) < fh {
+		t.open = append(t.open, nil)
+		t.free = append(t.free, uint64(len(t.open)))
+	}
+	t.open[fh-1] = v
+	t.free = slices.DeleteFunc(t.free, func(n uint64) bool { return n == fh })
 }
 
 // get returns nil for a number that names nothing.

@@ -59,6 +59,10 @@ func New(ctx context.Context, f *fs.FS, point string, o Options) (*Mount, error)
 			v.bind(m)
 		}
 		raw.origin = f.Observe(m)
+		if c, ok := m.transport.(*conn); ok && o.Kept != nil {
+			raw.mount, c.redo = o.Kept.Mount, raw.redo
+			raw.reopen()
+		}
 		m.onEnd = func() {
 			f.Unobserve(raw.origin)
 			top.OnUnmount()
@@ -83,18 +87,24 @@ func NewAll(ctx context.Context, top fs.Control, point string, o Options) (*Moun
 
 // mountRaw mounts any RawFileSystem; bind is called before the first request.
 func mountRaw(ctx context.Context, raw gofuse.RawFileSystem, point string, o Options, bind func(*Mount)) (*Mount, error) {
-	abs, err := checkMountpoint(point, o.NonEmpty)
-	if err != nil {
-		return nil, err
-	}
 	source := "wsfs:" + o.Name
-	fd, err := mountDevice(ctx, abs, &o, source)
-	if err != nil {
-		return nil, err
+	abs, fd, resumed := point, -1, o.Kept != nil && o.Kept.Init != nil
+	if resumed {
+		fd = o.Kept.FD
+	} else {
+		var err error
+		if abs, err = checkMountpoint(point, o.NonEmpty); err != nil {
+			return nil, err
+		}
+		if fd, err = mountDevice(ctx, abs, &o, source); err != nil {
+			return nil, err
+		}
 	}
 	m := &Mount{point: abs, source: source, opts: o, log: o.Log.With("mount", abs), done: make(chan struct{})}
 	fail := func(err error) (*Mount, error) {
-		_ = unmountPath(ctx, abs, &o, true)
+		if !resumed {
+			_ = unmountPath(ctx, abs, &o, true)
+		}
 		return nil, err
 	}
 	// Before serving: afterwards the mount could be moved or gone.
@@ -125,6 +135,13 @@ func mountRaw(ctx context.Context, raw gofuse.RawFileSystem, point string, o Opt
 		}
 		c.onInit = func() { close(ready) }
 		bindOnce(c)
+		if resumed {
+			if err := c.resume(o.Kept.Init); err != nil {
+				return fail(errors.Join(err, c.close()))
+			}
+			c.onInit()
+			c.onInit = nil
+		}
 	case TransportStock:
 		if err := newStock(fd, raw, &o, bindOnce); err != nil {
 			return fail(fmt.Errorf("mount on %s: %w", abs, err))
@@ -143,7 +160,11 @@ func mountRaw(ctx context.Context, raw gofuse.RawFileSystem, point string, o Opt
 		m.transport.stop()
 		return fail(fmt.Errorf("mount on %s: %w", abs, ctx.Err()))
 	}
-	m.setReadAhead()
+	if resumed {
+		m.AllNamesChanged() // this process has not counted what the kernel knows; it hears of it as names are used
+	} else {
+		m.setReadAhead()
+	}
 	return m, nil
 }
 
@@ -154,6 +175,9 @@ func (m *Mount) run() {
 		m.onEnd()
 	}
 	m.notifier.close()
+	if k := m.opts.Kept; k != nil && k.Release != nil {
+		k.Release()
+	}
 	m.err = errors.Join(err, m.transport.close())
 	if m.err != nil {
 		m.log.Error("mount ended", "err", m.err)

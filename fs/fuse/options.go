@@ -50,7 +50,9 @@ type Options struct {
 	EchoHelper []string
 	// NoEcho tells the kernel only.
 	NoEcho bool
-	Log    *slog.Logger
+	// Kept makes the mount outlive its process, if somebody else takes what Mount.Kept returns. Close it after the mount.
+	Kept *Kept
+	Log  *slog.Logger
 	// DevFuse and Fusermount are paths for tests and unusual systems; "" means /dev/fuse and a search of the usual places.
 	DevFuse, Fusermount string
 

@@ -24,6 +24,7 @@ type rawFS struct {
 	opts      *Options
 	now       func() time.Time
 	origin    fs.Origin
+	mount     uint64 // its number in the ledger; 0: it ends with this process
 	transport transport
 	callers   *sync.Pool
 	files     handles[fs.Handle]

@@ -16,8 +16,8 @@ type dirHandle struct {
 
 func (r *rawFS) OpenDir(cancel <-chan struct{}, in *gofuse.OpenIn, out *gofuse.OpenOut) gofuse.Status {
 	c := r.call(cancel, &in.InHeader)
+	defer r.done(c)
 	d, err := r.fs.OpenDir(&c.Call, inode(in.NodeId))
-	r.done(c)
 	if err != nil {
 		return status(err)
 	}
@@ -26,6 +26,9 @@ func (r *rawFS) OpenDir(cancel <-chan struct{}, in *gofuse.OpenIn, out *gofuse.O
 	// The kernel keeps the listing until it changes the directory itself (it counts its own changes, and compares at the
 	// start of every pass) or is told that somebody else did: entry and inode notifications both drop it.
 	out.OpenFlags |= gofuse.FOPEN_CACHE_DIR | gofuse.FOPEN_KEEP_CACHE
+	if r.mount != 0 {
+		r.fs.OpenedDir(&c.Call, d, r.mount, out.Fh, out.OpenFlags)
+	}
 	return gofuse.OK
 }
 

@@ -15,7 +15,7 @@ const ebadf = gofuse.EBADF
 const longWrite = 256 << 10
 
 // opened gives a handle its number. Pages the kernel has mostly stay good: what changes behind it is told to it.
-func (r *rawFS) opened(h *fs.Handle, out *gofuse.OpenOut) {
+func (r *rawFS) opened(c *caller, h *fs.Handle, flags uint32, out *gofuse.OpenOut) {
 	past, keep := h.Caching(r.opts.can(gofuse.CAP_DIRECT_IO_ALLOW_MMAP))
 	out.Fh = r.files.add(h)
 	r.room.held(1)
@@ -23,6 +23,9 @@ func (r *rawFS) opened(h *fs.Handle, out *gofuse.OpenOut) {
 		out.OpenFlags |= gofuse.FOPEN_DIRECT_IO
 	} else if keep {
 		out.OpenFlags |= gofuse.FOPEN_KEEP_CACHE
+	}
+	if r.mount != 0 {
+		r.fs.Opened(&c.Call, h, r.mount, out.Fh, flags, out.OpenFlags)
 	}
 	// FOPEN_NOFLUSH stays off for readers too: without FLUSH a close would not release the record locks of its process.
 }
@@ -47,19 +50,19 @@ func (r *rawFS) Create(cancel <-chan struct{}, in *gofuse.CreateIn, name string,
 		return status(err)
 	}
 	r.fillEntry(&out.EntryOut, &a)
-	r.opened(h, &out.OpenOut)
+	r.opened(c, h, in.Flags, &out.OpenOut)
 	return gofuse.OK
 }
 
 func (r *rawFS) Tmpfile(cancel <-chan struct{}, in *gofuse.CreateIn, out *gofuse.CreateOut) gofuse.Status {
 	c := r.call(cancel, &in.InHeader)
+	defer r.done(c)
 	a, h, err := r.fs.Tmpfile(&c.Call, inode(in.NodeId), in.Mode, in.Flags)
-	r.done(c)
 	if err != nil {
 		return status(err)
 	}
 	r.fillEntry(&out.EntryOut, &a)
-	r.opened(h, &out.OpenOut)
+	r.opened(c, h, in.Flags, &out.OpenOut)
 	return gofuse.OK
 }
 
@@ -75,7 +78,7 @@ func (r *rawFS) Open(cancel <-chan struct{}, in *gofuse.OpenIn, out *gofuse.Open
 			r.dropPrivileges(c, h, &a)
 		}
 	}
-	r.opened(h, out)
+	r.opened(c, h, in.Flags, out)
 	return gofuse.OK
 }
 

@@ -7,6 +7,8 @@ import (
 
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"wsfs/fs"
 )
 
 // stock runs the library's own server on a descriptor that we mounted. Every request has a goroutine of its own there,
@@ -44,6 +46,8 @@ func (s *stock) serve() error {
 }
 
 func (s *stock) close() error { return unix.Close(s.fd) }
+
+func (s *stock) receipt(*gofuse.InHeader) *fs.Receipt { return nil }
 
 func (s *stock) yield(*gofuse.InHeader) {}
 

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
+
+	"wsfs/fs"
 )
 
 // Transport names a way to carry requests between the kernel and a file system.
@@ -29,6 +31,8 @@ type transport interface {
 	close() error
 	// yield gives the reader's role away if the request with this header holds it. Called on its goroutine.
 	yield(h *gofuse.InHeader)
+	// receipt is that of the request with this header, nil if nobody wants to know.
+	receipt(h *gofuse.InHeader) *fs.Receipt
 	// notify writes one message to the kernel. It waits for as long as the kernel does, so the caller holds nothing.
 	notify(msg []byte) error
 	// stop makes serve return although the kernel did not end the connection.

@@ -1,6 +1,7 @@
 package fuse
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"runtime"
@@ -11,6 +12,8 @@ import (
 	"unsafe"
 
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
+
+	"wsfs/fs"
 )
 
 const (
@@ -104,6 +107,9 @@ func (w *worker) serve(in []byte) {
 	if len(reply) > 0 {
 		w.reply(op, reply)
 	}
+	if w.c.kept != nil && changing(op) {
+		w.c.receipts[w.id].End()
+	}
 	if op == opInit && w.c.rings != nil {
 		w.c.rings.begin()
 	}
@@ -119,11 +125,17 @@ func (w *worker) answer(in []byte) []byte {
 	h := (*gofuse.InHeader)(unsafe.Pointer(&in[0]))
 	h.Padding = w.id // the kernel leaves a hole there; see conn.yield
 	w.q.begin(in, w.reserve(h, in), w.cancel)
+	done, again := w.begin(h)
 	if w.lead && h.Opcode != opInit { // before that one is answered there is nothing to read
 		w.role.Store(roleHandler)
 		w.c.watch.began()
 	}
-	st := w.handle()
+	var st gofuse.Status
+	if again {
+		st = w.c.redo(&w.q, done)
+	} else {
+		st = w.handle()
+	}
 	w.lost()
 	if !w.lead {
 		w.c.settled(w)
@@ -132,6 +144,39 @@ func (w *worker) answer(in []byte) []byte {
 		return nil
 	}
 	return w.q.finish(st)
+}
+
+// begin writes the receipt of a request that can change something. ok: it is done, by a process before this one.
+func (w *worker) begin(h *gofuse.InHeader) (done *fs.Receipt, ok bool) {
+	c := w.c
+	if c.kept == nil {
+		return nil, false
+	}
+	if h.Opcode == opInit {
+		c.init = bytes.Clone(w.q.in)
+	}
+	if changing(h.Opcode) {
+		w.c.receipts[w.id].Begin(h.Unique &^ uniqueResend)
+	}
+	if c.passed {
+		return nil, false
+	}
+	switch {
+	case h.Unique&uniqueResend != 0:
+		r, was := c.kept.again(h.Unique)
+		if !was || !changing(h.Opcode) {
+			return nil, false
+		}
+		to := &c.receipts[w.id]
+		unique := to.Unique
+		*to = r
+		to.Unique = unique
+		return to, true
+	case h.Opcode != opForget && h.Opcode != opBatchForget && h.Opcode != opInterrupt:
+		c.passed = true
+		c.kept.passed()
+	}
+	return nil, false
 }
 
 // handle turns a panic of a handler into EIO.

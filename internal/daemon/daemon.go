@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"wsfs/fs"
+	"wsfs/internal/keep"
 	"wsfs/store"
 )
 
@@ -30,6 +32,8 @@ type Options struct {
 	// EchoHelper is the program that tells watchers of a mount what an undo or a rollback changed (see fs/fuse); empty: they
 	// are not told.
 	EchoHelper []string
+	// Keeper holds what outlives this daemon; nil: nothing does but the store.
+	Keeper *keep.Client
 	// RuntimeDir holds the mounts of runs. It is made with mode 0700; "": no such mounts.
 	RuntimeDir string
 }
@@ -53,7 +57,8 @@ type Daemon struct {
 	hosts              hosts
 	blames             blameTexts
 
-	collecting sync.WaitGroup // collects by itself
+	collecting sync.WaitGroup                   // collects by itself
+	ledgers    map[store.WorkspaceID]*fs.Ledger // guarded by mu; of the daemon before, until their workspaces are opened
 
 	stopOnce sync.Once
 	stop     chan struct{} // closed when the daemon should end
@@ -108,6 +113,7 @@ func (d *Daemon) Handler() http.Handler { return d.handler }
 
 // Listen clears what a killed daemon left behind, makes the socket, and serves the API in the background until Close.
 func (d *Daemon) Listen(ctx context.Context) error {
+	d.takeOver(ctx)
 	if err := d.clearStale(ctx); err != nil {
 		return err
 	}
@@ -147,6 +153,9 @@ func (d *Daemon) Close() error {
 	d.mu.Lock()
 	d.ending = true
 	d.mu.Unlock()
+	if d.o.Keeper != nil {
+		d.tellKeeper(d.o.Keeper.Bye())
+	}
 	first := d.unmountAll(unmountPatience)
 	if d.server != nil {
 		if err := d.lastCalls(); err != nil {

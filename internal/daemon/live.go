@@ -23,6 +23,7 @@ type slot struct {
 
 	mu        sync.Mutex                // held while the file system is opened or closed
 	live      *fs.FS                    // guarded by mu
+	ledger    *fs.Ledger                // guarded by mu; of live; nil: nothing outlives the daemon
 	refs      int                       // guarded by mu
 	asking    int                       // guarded by mu; callers being resolved for what needs no live file system
 	temporary *store.Pin                // guarded by mu; the workspace was made for its mounts: drop it after the last
@@ -53,12 +54,14 @@ func (d *Daemon) acquire(ctx context.Context, name string) (s *slot, f *fs.FS, r
 		if ws, err = d.st.WorkspaceByID(ctx, s.id); err != nil {
 			return nil, nil, nil, err
 		}
-		f, err := fs.Open(ctx, d.st, ws, fs.Options{Log: d.log, Now: d.o.Now, ReadOnly: ws.ReadOnly})
+		ledger, starts := d.ledger(s.id)
+		f, err := fs.Open(ctx, d.st, ws, fs.Options{Log: d.log, Now: d.o.Now, ReadOnly: ws.ReadOnly, Ledger: ledger, Starts: starts})
 		if err != nil {
+			d.dropLedger(s.id, ledger)
 			return nil, nil, nil, err
 		}
 		f.Warm()
-		s.live = f
+		s.live, s.ledger = f, ledger
 	}
 	s.refs++
 	return s, s.live, sync.OnceFunc(s.release), nil
@@ -158,7 +161,8 @@ func (s *slot) release() {
 		s.d.log.Error("close workspace", "workspace", s.name, "error", err)
 	}
 	ws := s.live.Workspace()
-	s.live = nil
+	s.d.dropLedger(s.id, s.ledger)
+	s.live, s.ledger = nil, nil
 	s.rest()
 	if s.temporary != nil {
 		s.d.dropTemporary(s, ws)
@@ -203,6 +207,16 @@ func (d *Daemon) each(name string, fn func(*fs.FS) error) error {
 		s.release()
 	}
 	return first
+}
+
+func (d *Daemon) allSlots() []*slot {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []*slot
+	for _, s := range d.slots {
+		all = append(all, s)
+	}
+	return all
 }
 
 // closeSlots closes what unmounting left open: file systems that a request still uses.

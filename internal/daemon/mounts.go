@@ -29,6 +29,7 @@ type mounted struct {
 	since time.Time
 	show  *shown
 	m     *fuse.Mount // nil while it is being made
+	kept  *fuse.Kept  // nil: it ends with this daemon
 	gone  chan struct{}
 }
 
@@ -62,8 +63,10 @@ func (d *Daemon) mount(ctx context.Context, req MountRequest) (Mount, error) {
 		d.mu.Unlock()
 		d.leaveIfIdle()
 	}
-	show, m, err := d.mountOn(ctx, &req)
+	entry.kept = d.newKept(&req)
+	show, m, err := d.mountOn(ctx, &req, entry.kept)
 	if err != nil {
+		entry.kept.Close()
 		drop()
 		return Mount{}, err
 	}
@@ -71,16 +74,29 @@ func (d *Daemon) mount(ctx context.Context, req MountRequest) (Mount, error) {
 	entry.m, entry.show, entry.req = m, show, req
 	info := d.describe(entry)
 	d.mu.Unlock()
+	d.keepMount(entry)
 	d.saveMounts()
-	level := slog.LevelInfo
+	d.log.Log(ctx, req.level(), "mounted", "workspace", show.label(), "mountpoint", point, "read_only", req.ReadOnly)
+	d.attend(entry)
+	return info, nil
+}
+
+// level is that of what is logged of a mount.
+func (req *MountRequest) level() slog.Level {
 	if req.run { // there is one for each call of a tool
-		level = slog.LevelDebug
+		return slog.LevelDebug
 	}
-	d.log.Log(ctx, level, "mounted", "workspace", show.label(), "mountpoint", point, "read_only", req.ReadOnly)
+	return slog.LevelInfo
+}
+
+// attend waits for the end of a mount, in the background.
+func (d *Daemon) attend(entry *mounted) {
+	m, show, point := entry.m, entry.show, string(entry.req.Mountpoint)
 	go func() {
 		err := m.Wait()
-		d.log.Log(context.Background(), level, "unmounted", "workspace", show.label(), "mountpoint", point, "error", err)
+		d.log.Log(context.Background(), entry.req.level(), "unmounted", "workspace", show.label(), "mountpoint", point, "error", err)
 		show.release()
+		entry.kept.Close()
 		d.mu.Lock()
 		delete(d.mounts, point)
 		d.mu.Unlock()
@@ -88,7 +104,6 @@ func (d *Daemon) mount(ctx context.Context, req MountRequest) (Mount, error) {
 		d.leaveIfIdle() // before anybody is answered, so that Status tells them that the daemon ends
 		close(entry.gone)
 	}()
-	return info, nil
 }
 
 // waitParted waits for the end of a mount that is in the mount table no more. umount(8) returns before its server has
@@ -112,7 +127,7 @@ func (d *Daemon) waitParted(ctx context.Context, point string) {
 }
 
 // mountOn mounts what req asks for.
-func (d *Daemon) mountOn(ctx context.Context, req *MountRequest) (*shown, *fuse.Mount, error) {
+func (d *Daemon) mountOn(ctx context.Context, req *MountRequest, kept *fuse.Kept) (*shown, *fuse.Mount, error) {
 	if req.All {
 		m, err := d.mountAll(ctx, req)
 		return &shown{workspace: allLabel, release: func() {}}, m, err
@@ -122,13 +137,19 @@ func (d *Daemon) mountOn(ctx context.Context, req *MountRequest) (*shown, *fuse.
 		return nil, nil, err
 	}
 	req.Workspace, req.ReadOnly = show.workspace, req.ReadOnly || show.seq != 0
-	o := d.mountOptions(req, show.label())
-	o.Resolver, o.Control = show.resolver, d.controlOf(show.slot, show.f, show.seq, string(req.Mountpoint), "", req.Session)
-	m, err := fuse.New(context.WithoutCancel(ctx), show.f, string(req.Mountpoint), o)
+	m, err := d.serveShown(ctx, req, show, kept)
 	if err != nil {
 		show.release()
 	}
 	return show, m, err
+}
+
+// serveShown mounts what show has open, or goes on with the mount of it that kept is of.
+func (d *Daemon) serveShown(ctx context.Context, req *MountRequest, show *shown, kept *fuse.Kept) (*fuse.Mount, error) {
+	o := d.mountOptions(req, show.label())
+	o.Kept = kept
+	o.Resolver, o.Control = show.resolver, d.controlOf(show.slot, show.f, show.seq, string(req.Mountpoint), "", req.Session)
+	return fuse.New(context.WithoutCancel(ctx), show.f, string(req.Mountpoint), o)
 }
 
 func (d *Daemon) mountOptions(req *MountRequest, label string) fuse.Options {
@@ -285,6 +306,9 @@ func (d *Daemon) clearStale(ctx context.Context) error {
 		return err
 	}
 	for _, m := range stale {
+		if d.serves(m.Point) { // it was taken over
+			continue
+		}
 		d.log.Warn("clear a mount whose daemon died", "mountpoint", m.Point, "source", m.Source)
 		if err := fuse.UnmountPath(ctx, m.Point, true); err != nil {
 			return fmt.Errorf("clear the dead mount on %s: %w; do it by hand: fusermount3 -uz %s", m.Point, err, m.Point)

@@ -20,9 +20,11 @@ type shown struct {
 	f         *fs.FS
 	slot      *slot
 	workspace string
-	seq       store.Seq     // of a past state, 0 if it is live
-	resolver  fuse.Resolver // nil where nothing can be changed
-	release   func()        // once, when the mount is gone
+	id        store.WorkspaceID
+	timeline  store.TimelineID // of a past state, as seq
+	seq       store.Seq        // of a past state, 0 if it is live
+	resolver  fuse.Resolver    // nil where nothing can be changed
+	release   func()           // once, when the mount is gone
 }
 
 // label names it as a revision does.
@@ -61,7 +63,7 @@ func (d *Daemon) showLive(ctx context.Context, name, session string) (*shown, er
 	if err != nil {
 		return nil, err
 	}
-	return &shown{f: f, slot: s, workspace: name, resolver: s.resolver(session), release: release}, nil
+	return &shown{f: f, slot: s, workspace: name, id: s.id, resolver: s.resolver(session), release: release}, nil
 }
 
 // showPast opens a state of the past. A pin keeps it for as long as the mount is there, and the view that it is read
@@ -75,8 +77,8 @@ func (d *Daemon) showPast(ctx context.Context, rev versions.Revision, point stri
 	if err != nil {
 		return nil, fmt.Errorf("%s for the mount on %s: %w", rev, point, err)
 	}
-	seq := from.place.Seq
-	return &shown{f: f, slot: from.slot, workspace: from.ws.Name, seq: seq, release: release}, nil
+	at := from.place
+	return &shown{f: f, slot: from.slot, workspace: from.ws.Name, id: from.ws.ID, timeline: at.Timeline, seq: at.Seq, release: release}, nil
 }
 
 // openPinned opens a state of the past with a pin of that name, which release removes after it has closed it.
@@ -154,22 +156,55 @@ func (d *Daemon) showFork(ctx context.Context, rev versions.Revision, session st
 			return nil, err
 		}
 		d.log.Info("forked for a mount", "workspace", ws.Name, "parent", from.ws.Name, "seq", from.place.Seq)
-		s, f, release, err := d.acquire(ctx, ws.Name)
-		if err != nil {
-			return nil, err
-		}
-		s.mu.Lock()
-		s.temporary = &pin
-		s.mu.Unlock()
-		leave := func() {
-			release()
-			// Where a mount of all has it open with nobody in it, it is dropped now, too.
-			if err := d.vacate(s.id); err != nil {
-				d.log.Info("a temporary fork stays until it is left", "workspace", ws.Name, "error", err)
-			}
-		}
-		return &shown{f: f, slot: s, workspace: ws.Name, resolver: s.resolver(session), release: leave}, nil
+		return d.showTemporary(ctx, ws.Name, pin, session)
 	}
+}
+
+// showTemporary opens a workspace that is dropped when nobody uses it any more, with its pin.
+func (d *Daemon) showTemporary(ctx context.Context, name string, pin store.Pin, session string) (*shown, error) {
+	s, f, release, err := d.acquire(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.temporary = &pin
+	s.mu.Unlock()
+	leave := func() {
+		release()
+		// Where a mount of all has it open with nobody in it, it is dropped now, too.
+		if err := d.vacate(s.id); err != nil {
+			d.log.Info("a temporary fork stays until it is left", "workspace", name, "error", err)
+		}
+	}
+	return &shown{f: f, slot: s, workspace: name, id: s.id, resolver: s.resolver(session), release: leave}, nil
+}
+
+// showForkAgain opens the temporary fork of a mount that is taken over.
+func (d *Daemon) showForkAgain(ctx context.Context, ws *store.Workspace, session string) (*shown, error) {
+	pins, err := d.st.Pins(ctx, store.PinTemporary)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pins {
+		if p.Ref == strconv.FormatInt(int64(ws.ID), 10) {
+			return d.showTemporary(ctx, ws.Name, p, session)
+		}
+	}
+	return nil, fmt.Errorf("fork %q was made for its mount, and has no pin: %w", ws.Name, syscall.ENOENT)
+}
+
+// showPastAgain opens the state of the past of a mount that is taken over. Its pin is there.
+func (d *Daemon) showPastAgain(ctx context.Context, ws *store.Workspace, km keptMount) (*shown, error) {
+	s, err := d.slot(ctx, ws.Name, ws.ID)
+	if err != nil {
+		return nil, err
+	}
+	from := frozen{slot: s, ws: *ws, place: versions.Place{Timeline: km.Timeline, Seq: km.Seq}}
+	f, release, err := d.openPinned(ctx, from, pinRef(string(km.Request.Mountpoint)))
+	if err != nil {
+		return nil, err
+	}
+	return &shown{f: f, slot: s, workspace: ws.Name, id: ws.ID, timeline: km.Timeline, seq: km.Seq, release: release}, nil
 }
 
 // dropTemporary drops a workspace that was made for its mounts, after the last of them. s.mu is held.
@@ -201,10 +236,26 @@ func (d *Daemon) clearMarks(ctx context.Context) error {
 		return err
 	}
 	var gone []store.PinChange
+	kept := map[string]bool{}
+	for _, m := range d.list() { // of mounts that were taken over
+		if m.Seq != 0 {
+			kept[pinRef(string(m.Mountpoint))] = true
+		} else if m.Temporary {
+			if id, err := d.named(ctx, m.Workspace); err == nil {
+				kept[strconv.FormatInt(int64(id), 10)] = true
+			}
+		}
+	}
 	for _, p := range mounts {
+		if kept[p.Ref] {
+			continue
+		}
 		gone = append(gone, store.PinChange{Pin: p, Remove: true})
 	}
 	for _, p := range forks {
+		if kept[p.Ref] {
+			continue
+		}
 		remove := store.PinChange{Pin: p, Remove: true}
 		id, _ := strconv.ParseInt(p.Ref, 10, 64) // 0: no workspace has it
 		ws, err := d.st.WorkspaceByID(ctx, store.WorkspaceID(id))

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,6 +24,9 @@ type ready struct {
 	PID    int        `json:"pid"`
 	Failed *ErrorBody `json:"failed,omitempty"`
 }
+
+// endPatience is how long a daemon that was told to end has for it.
+const endPatience = 5 * time.Second
 
 // ReadyFD is the descriptor on which a started daemon reports.
 const ReadyFD = 3
@@ -75,13 +79,16 @@ func Spawn(ctx context.Context, dir, exe string, args ...string) (int, error) {
 			err = fmt.Errorf("start the daemon: it ended without a word; the end of %s may say why", LogFile(dir))
 		case err == nil && msg.Failed != nil:
 			err = msg.Failed.err()
+		case err == nil:
+			pid = msg.PID // which a keeper may have started
 		}
 		said <- err
 	}()
 	select {
 	case err = <-said:
 	case <-ctx.Done():
-		_ = cmd.Process.Kill()
+		_ = cmd.Process.Signal(syscall.SIGTERM) // a keeper ends its daemon
+		time.AfterFunc(endPatience, func() { _ = cmd.Process.Kill() })
 		err = ctx.Err()
 	}
 	if err != nil {
