@@ -31,7 +31,7 @@ func keeper(args []string) int {
 	}
 	if len(args) > 1 { // of tests, which kill more often than anybody
 		o.Tries, _ = strconv.Atoi(args[1])
-		o.Every = time.Second
+		o.Every, o.Pause = time.Second, time.Millisecond
 	}
 	time.AfterFunc(time.Second, debug.FreeOSMemory) // what starting took
 	return keep.Run(o)

@@ -42,10 +42,11 @@ type conn struct {
 	init     []byte // the first message of the connection; written once, before anything is served
 	kept     *Kept  // nil: the connection ends with this process
 	redo     func(*request, *fs.Receipt) gofuse.Status
-	receipts []fs.Receipt // of the workers, by id
-	passed   bool         // a request came that was not sent before; the leader's
-	rings    *rings       // nil: everything comes over /dev/fuse
-	onInit   func()       // called once, after the reply to INIT
+	receipts []fs.Receipt    // of the workers, by id
+	passed   bool            // a request came that was not sent before; the leader's
+	rings    *rings          // nil: everything comes over /dev/fuse
+	before   func(op string) // called before a reply; nil but in tests
+	onInit   func()          // called once, after the reply to INIT
 
 	wg      sync.WaitGroup // of workers
 	workers [maxWorkers + 1]atomic.Pointer[worker]
@@ -79,6 +80,7 @@ func newConn(fd int, raw gofuse.RawFileSystem, o *Options) (*conn, error) {
 	c := &conn{fd: fd, stopFd: stopFd, raw: raw, log: o.Log, want: capabilities, granted: o.granted, maxIO: o.MaxWrite, next: 1,
 		watch: newLookout()}
 	size := o.MaxWrite + os.Getpagesize() // the kernel wants room for the largest WRITE with its header at every read
+	c.before = o.BeforeReply
 	if c.kept = o.Kept; c.kept != nil {
 		c.receipts, c.passed = c.kept.receipts(2), c.kept.Init == nil
 	}

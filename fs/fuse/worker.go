@@ -104,6 +104,9 @@ func (w *worker) serve(in []byte) {
 	}
 	reply := w.answer(in)
 	op := w.q.h.Opcode
+	if w.c.before != nil {
+		w.c.before(opName(op))
+	}
 	if len(reply) > 0 {
 		w.reply(op, reply)
 	}

@@ -33,7 +33,8 @@ type Options struct {
 	// are not told.
 	EchoHelper []string
 	// Keeper holds what outlives this daemon; nil: nothing does but the store.
-	Keeper *keep.Client
+	Keeper      *keep.Client
+	beforeReply func(op string) // for tests; see fuse.Options
 	// RuntimeDir holds the mounts of runs. It is made with mode 0700; "": no such mounts.
 	RuntimeDir string
 }

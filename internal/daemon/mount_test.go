@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"wsfs/internal/keep"
 	"wsfs/store/sqlite"
 )
 
@@ -20,6 +21,9 @@ import (
 const childEnv = "WSFS_TEST_DAEMON"
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(keeperEnv); dir != "" {
+		os.Exit(keeper(dir))
+	}
 	if dir := os.Getenv(childEnv); dir != "" {
 		os.Exit(child(dir))
 	}
@@ -29,7 +33,16 @@ func TestMain(m *testing.M) {
 // child is a daemon in a process of its own, as `wsfs daemon --started` is.
 func child(dir string) int {
 	pipe := os.NewFile(ReadyFD, "starter")
-	d, err := Open(context.Background(), Options{Store: dir, Driver: sqlite.Driver(), Serve: true, AutoExit: true, Version: "child"})
+	o := Options{Store: dir, Driver: sqlite.Driver(), Serve: true, AutoExit: true, Version: "child"}
+	var err error
+	if os.Getenv(keptEnv) != "" {
+		o.beforeReply = dieBefore(dir)
+		o.Keeper, err = keep.Attach(keep.FD)
+	}
+	var d *Daemon
+	if err == nil {
+		d, err = Open(context.Background(), o)
+	}
 	if err == nil {
 		err = d.Listen(context.Background())
 	}

@@ -26,6 +26,8 @@ type Options struct {
 	// Tries is how many daemons may die before the keeper gives up; one more is granted for each Every that passes.
 	Tries int
 	Every time.Duration
+	// Pause is the longest before a start that follows another quickly.
+	Pause time.Duration
 }
 
 const (
@@ -58,6 +60,9 @@ func Run(o Options) int {
 	}
 	if o.Every <= 0 {
 		o.Every = defaultEvery
+	}
+	if o.Pause <= 0 {
+		o.Pause = longestPause
 	}
 	k := &keeper{o: o, left: float64(o.Tries), since: time.Now()}
 	told := make(chan os.Signal, 8)
@@ -92,7 +97,7 @@ func Run(o Options) int {
 			k.drop("")
 			return code
 		}
-		pause = min(max(2*pause, firstPause), longestPause)
+		pause = min(max(2*pause, firstPause), k.o.Pause)
 	}
 }
 
