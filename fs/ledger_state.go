@@ -21,19 +21,18 @@ type ledgerState struct {
 
 // notedFile is an inode of which there is something that no version has.
 type notedFile struct {
-	node    []byte // the last noteNode behind its id, nil if there is none
-	flags   uint64 // of that
-	edited  bool
-	size    int64
-	limit   int64
-	valid   extents
-	mem     []byte // what valid says, unless it is in spill
-	spill   string // name of the scratch file
-	who     uint64
-	by      handleKey
-	at      int64 // of the last edit
-	dirt    uint64
-	handles int
+	node   []byte // the last noteNode behind its id, nil if there is none
+	flags  uint64 // of that
+	edited bool
+	size   int64
+	limit  int64
+	valid  extents
+	mem    []byte // what valid says, unless it is in spill
+	spill  string // name of the scratch file
+	who    uint64
+	by     handleKey
+	at     int64 // of the last edit
+	dirt   uint64
 }
 
 type notedHandle struct {

@@ -51,10 +51,10 @@ type Options struct {
 	// NoEcho tells the kernel only.
 	NoEcho bool
 	// Kept makes the mount outlive its process, if somebody else takes what Mount.Kept returns. Close it after the mount.
-	Kept *Kept
+	Kept *Kept `json:"-"`
 	// BeforeReply is called with the name of the opcode when a request was done and before it is answered: tests end the
 	// process there. Nil: nobody is.
-	BeforeReply func(op string)
+	BeforeReply func(op string) `json:"-"`
 	Log         *slog.Logger
 	// DevFuse and Fusermount are paths for tests and unusual systems; "" means /dev/fuse and a search of the usual places.
 	DevFuse, Fusermount string
