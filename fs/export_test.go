@@ -59,6 +59,7 @@ func (f *FS) Listed() (n int) {
 // SetDirLimits sets how many entries are read with their attributes, how many names for a lookup, and how many lookups ask for one name.
 // Nothing else may be running.
 func (f *FS) SetDirLimits(whole, large int, asks uint8) { f.limits = dirLimits{whole, large, asks} }
+
 // ReadBeneath reads a file below dir as an import does; step: as on kernels without openat2(2).
 func ReadBeneath(dir, rel string, step bool) ([]byte, error) {
 	b, err := openBeneath(dir)

@@ -195,6 +195,12 @@ func (f *FS) Mknod(c *Call, parent store.Ino, name string, mode, rdev uint32) (A
 
 // Symlink makes a symbolic link.
 func (f *FS) Symlink(c *Call, parent store.Ino, name, target string) (Attr, error) {
+	switch { // as the kernel says by itself: POSIX has no empty links, and Linux no path of more than a page
+	case target == "":
+		return Attr{}, fmt.Errorf("make a symbolic link to nothing: %w", syscall.ENOENT)
+	case len(target) > 4095:
+		return Attr{}, fmt.Errorf("make a symbolic link to a path of %d bytes: %w", len(target), syscall.ENAMETOOLONG)
+	}
 	return f.make(c, store.OpSymlink, parent, name, syscall.S_IFLNK|0o777, func(v *store.Version) {
 		v.Target, v.Size = target, int64(len(target))
 	})

@@ -19,6 +19,7 @@ func usersTests() []test {
 		{"sticky directory", usersSticky},
 		{"write clears setuid and setgid (s39)", usersKillWrite},
 		{"direct write clears setuid and setgid", usersKillDirect},
+		{"a mode that the kernel knows is not believed after a write (generic/355)", usersKillKnown},
 		{"truncate clears setuid and setgid", usersKillTruncate},
 		{"fallocate and copy_file_range clear setuid and setgid", usersKillRange},
 		{"chown clears setuid and setgid", usersKillChown},
@@ -256,6 +257,28 @@ func usersKillRange(e *env) {
 			e.ok(r.err(), "%s", t.how)
 			e.eq(mode(), m.then, "mode %#o after %s by another user", m.before, t.how)
 		}
+	}
+}
+
+// usersKillKnown is usersKillDirect for ordinary writes and for opens that truncate.
+func usersKillKnown(e *env) {
+	b := e.agentAs(who{uid: bob, gid: bob})
+	mode := func() uint16 {
+		var st unix.Statx_t
+		e.ok(unix.Statx(unix.AT_FDCWD, e.p("f"), 0, unix.STATX_MODE, &st), "statx")
+		return st.Mode & 0o7777
+	}
+	for _, way := range []string{"write", "append", "truncating open"} {
+		e.owned("f", alice, alice, 0o6777)
+		e.eq(mode(), uint16(0o6777), "mode before")
+		flags := map[string]int{"append": unix.O_APPEND, "truncating open": unix.O_TRUNC}[way]
+		fd := b.must("open", "f", unix.O_WRONLY|flags, 0).N[0]
+		if flags != unix.O_TRUNC {
+			b.must("write", fd, "x")
+		}
+		e.eq(mode(), uint16(0o777), "mode after %s by another user", way)
+		b.must("close", fd)
+		e.unlink("f")
 	}
 }
 

@@ -75,7 +75,9 @@ func (r *rawFS) Open(cancel <-chan struct{}, in *gofuse.OpenIn, out *gofuse.Open
 	}
 	if in.Flags&syscall.O_TRUNC != 0 && in.Mode&gofuse.OPEN_KILL_SUIDGID != 0 {
 		if a, err := r.fs.GetAttr(&c.Call, h.ID(), h); err == nil {
-			r.dropPrivileges(c, h, &a)
+			if r.dropPrivileges(c, h, &a) {
+				r.tellMode(c, in.NodeId)
+			}
 		}
 	}
 	r.opened(c, h, in.Flags, out)
@@ -125,7 +127,7 @@ func (r *rawFS) Write(cancel <-chan struct{}, in *gofuse.WriteIn, data []byte) (
 	var n int
 	var err error
 	killPriv := in.WriteFlags&gofuse.WRITE_KILL_SUIDGID != 0
-	tell := killPriv && in.Flags&syscall.O_DIRECT != 0 && r.privileged(c, h)
+	tell := killPriv && r.privileged(c, h)
 	switch {
 	case in.WriteFlags&gofuse.WRITE_CACHE != 0: // pages of a shared mapping, by nobody in particular
 		n, err = h.WriteCached(&c.Call, data, int64(in.Offset))

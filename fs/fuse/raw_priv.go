@@ -43,8 +43,8 @@ func (r *rawFS) changedBy(c *caller, h *fs.Handle, node uint64) {
 	}
 }
 
-// tellMode makes the kernel ask for the mode again. After a direct write, fallocate and copy_file_range it asks for size
-// and times and goes on believing the mode. It has to be told before the reply, or the caller's next stat is sooner.
+// tellMode makes the kernel ask for the mode again. After a write, an open that truncates, fallocate and copy_file_range it
+// asks for size and times and goes on believing the mode, also when it executes the file. It has to be told before the reply, or the caller's next stat is sooner.
 // Dropping attributes takes no lock of the kernel's, so this message alone may be sent from within a request, by a
 // goroutine that has given the reader's role away.
 func (r *rawFS) tellMode(c *caller, node uint64) {
