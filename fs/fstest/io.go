@@ -18,6 +18,7 @@ func ioTests() []test {
 		{"two handles see each other", ioTwoHandles},
 		{"writev and readv", ioVector},
 		{"O_DIRECT", ioDirect},
+		{"pages beside asynchronous direct writes", ioDirectPages},
 		{"truncate up and down", ioTruncate},
 		{"truncate of huge sizes fails cleanly (s35)", ioTooBig},
 		{"negative offsets", ioNegative},
