@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +21,7 @@ const maxLog = 16 << 20
 
 // daemonCmd is what `wsfs mount` starts. It can be run by hand, or by an init system, to keep a store open.
 func (a *app) daemonCmd() *cobra.Command {
-	var started, kept bool
+	var started, kept, replace bool
 	cmd := &cobra.Command{
 		Use:    "daemon",
 		Short:  "Serve a store until SIGTERM",
@@ -28,11 +29,15 @@ func (a *app) daemonCmd() *cobra.Command {
 		Args:   noArgs,
 	}
 	cmd.Flags().BoolVar(&started, "started", false, "report on descriptor 3 and end after the last mount")
+	cmd.Flags().BoolVar(&replace, "replace", false, "have this program take the place of the store's daemon; mounts and what is open go on")
 	cmd.Flags().BoolVar(&kept, "kept", false, "a keeper at descriptor 4 holds the mounts")
 	for _, name := range []string{"started", "kept"} {
 		_ = cmd.Flags().MarkHidden(name) // it is there
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if replace {
+			return a.replaceDaemon(cmd.Context())
+		}
 		report := func(error) {}
 		if started {
 			pipe := os.NewFile(daemon.ReadyFD, "starter")
@@ -45,6 +50,36 @@ func (a *app) daemonCmd() *cobra.Command {
 		return err
 	}
 	return cmd
+}
+
+// replacePatience is how long a new daemon has to answer.
+const replacePatience = 2 * time.Minute
+
+// replaceDaemon makes this program the store's daemon, without an unmount.
+func (a *app) replaceDaemon(ctx context.Context) error {
+	w, err := a.here()
+	if err != nil {
+		return err
+	}
+	c, err := daemon.Dial(w.store)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		return daemon.Fail(daemon.ExitNothing, "replace the daemon: the store %s has none", w.store)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, replacePatience)
+	defer cancel()
+	pid, err := c.Replace(ctx, program)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.out.Writer(), "the daemon is process %d now\n", pid)
+	return nil
 }
 
 func (a *app) daemon(ctx context.Context, autoExit, kept bool, report func(error)) error {

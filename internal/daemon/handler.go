@@ -42,6 +42,7 @@ func (d *Daemon) routes() http.Handler {
 	d.runRoutes(mux)
 	d.undoRoutes(mux)
 	d.gcRoutes(mux)
+	d.replaceRoute(mux)
 	mux.HandleFunc("GET /metrics", d.serveMetrics)
 	profileRoutes(mux)
 	return d.guard(d.fromHistory(mux))

@@ -248,3 +248,39 @@ func TestKeeperGivesUp(t *testing.T) {
 	}
 	sh(t, `umount "$1"`, k.point)
 }
+
+// TestReplace: another program takes the place of the daemon; a program that cannot changes nothing.
+func TestReplace(t *testing.T) {
+	k := newKeptMount(t)
+	user := newShell(t)
+	if got := user.run(fmt.Sprintf(`exec 5> %s/f; echo one >&5; echo $$ > /dev/null; echo ok`, k.point)); got != "ok" {
+		t.Fatalf("%q", got)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := k.status().PID
+	pid, err := k.client().Replace(ctx, exe)
+	if err != nil || pid == before {
+		t.Fatalf("replaced %d by %d: %v", before, pid, err)
+	}
+	if got := user.run(fmt.Sprintf(`echo two >&5; cat %s/f`, k.point)); got != "one\ntwo" {
+		t.Errorf("%q", got)
+	}
+	if _, err := k.client().Replace(ctx, LogFile(k.dir)); err == nil {
+		t.Error("a file that is no program was taken for one")
+	}
+	if pid, err = k.client().Replace(ctx, "/bin/false"); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); got != exe {
+		t.Errorf("the daemon is %s", got)
+	}
+	if got := user.run(fmt.Sprintf(`echo three >&5; exec 5>&-; cat %s/f`, k.point)); got != "one\ntwo\nthree" {
+		t.Errorf("%q", got)
+	}
+	k.end()
+}

@@ -51,6 +51,7 @@ type keeper struct {
 	since   time.Time
 	bye     bool
 	next    string // what to start instead
+	before  string // what was replaced, until its successor has shown that it can live
 }
 
 // Run starts daemons until one ends because it should, or too many die, and returns the exit code of the last.
@@ -75,8 +76,12 @@ func Run(o Options) int {
 		replaced := k.next != ""
 		switch {
 		case replaced:
-			k.o.Exe, k.next = k.next, ""
-			k.o.Log(slog.LevelInfo, "the daemon was replaced: another program is started", "program", k.o.Exe)
+			k.before, k.o.Exe, k.next = k.o.Exe, k.next, ""
+			k.o.Log(slog.LevelInfo, "the daemon makes room: another program is started", "program", k.o.Exe)
+			continue
+		case k.before != "":
+			k.o.Log(slog.LevelError, "the other program cannot be the daemon: the one before is started again", "program", k.o.Exe, "ended", err)
+			k.o.Exe, k.before = k.before, ""
 			continue
 		case k.bye, len(k.entries) == 0:
 			k.drop("")
@@ -202,7 +207,7 @@ func (k *keeper) serve(sock int) {
 		switch m.Op {
 		case "put":
 			k.put(e)
-			e.Files = nil
+			e.Files, k.before = nil, ""
 		case "drop":
 			k.drop(m.Name)
 		case "bye":
