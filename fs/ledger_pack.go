@@ -112,6 +112,9 @@ func (f *notedFile) write(b []byte, id store.Ino) []byte {
 	if f.node != nil {
 		b = note(b, noteNode, func(b []byte) []byte { return append(putU(putU(b, uint64(id)), f.flags), f.node...) })
 	}
+	if f.spill != "" { // perhaps just made, for a write that is noted next
+		b = note(b, noteSpill, func(b []byte) []byte { return putText(putU(b, uint64(id)), f.spill) })
+	}
 	if !f.edited {
 		return b
 	}
@@ -120,9 +123,7 @@ func (f *notedFile) write(b []byte, id store.Ino) []byte {
 		return putI(putI(putI(b, f.at), f.size), f.limit)
 	}
 	flags := f.dirt
-	if f.spill != "" {
-		b = note(b, noteSpill, func(b []byte) []byte { return putText(putU(b, uint64(id)), f.spill) })
-	} else {
+	if f.spill == "" {
 		flags |= editInMem
 	}
 	for _, e := range f.valid {
