@@ -38,6 +38,7 @@ type conn struct {
 	maxIO    int            // largest READ and WRITE
 	buffer   sync.Pool      // of *[]byte: requests and replies that do not fit a worker's own
 	waiter   *waiter        // the leader's alone
+	near     *near          // the leader's alone
 	watch    *lookout
 	init     []byte // the first message of the connection; written once, before anything is served
 	kept     *Kept  // nil: the connection ends with this process
@@ -85,7 +86,8 @@ func newConn(fd int, raw gofuse.RawFileSystem, o *Options) (*conn, error) {
 		c.receipts, c.passed = c.kept.receipts(2), c.kept.Init == nil
 	}
 	c.buffer.New = func() any { b := make([]byte, size); return &b }
-	c.waiter = newWaiter(fd, stopFd, o.Poll)
+	c.near = newNear()
+	c.waiter = newWaiter(fd, stopFd, o.Poll, c.near)
 	return c, nil
 }
 
@@ -311,6 +313,7 @@ func (c *conn) notify(msg []byte) error {
 func (c *conn) stats(s *Stats) {
 	s.Ops = c.ops.snapshot()
 	s.PollHits, s.PollMisses, s.Blocked = c.waiter.hits.Load(), c.waiter.misses.Load(), c.waiter.blocked.Load()
+	s.Near, s.Roused = c.near.held.Load(), c.near.freed.Load()
 	s.Yields, s.Taken, s.Workers = c.yields.Load(), c.watch.taken.Load(), uint64(c.n.Load())
 	s.Panics, s.Refused = c.panics.Load(), c.refused.Load()
 	s.Transport = TransportOwn

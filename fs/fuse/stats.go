@@ -26,6 +26,9 @@ type Stats struct {
 	// PollHits are requests that the reader found while polling, PollMisses polls that ended in blocking, Blocked the
 	// times it blocked.
 	PollHits, PollMisses, Blocked uint64
+	// Near are replies written from the processor of the one client, Roused the leaders that had to be freed there because
+	// somebody else's request waited.
+	Near, Roused uint64
 	// Yields are roles handed on by a handler that was going to wait, Taken those that were taken from one that did not
 	// know that it would, Workers the goroutines that exist now.
 	Yields, Taken, Workers uint64

@@ -19,6 +19,7 @@ type waiter struct {
 	fd, stopFd int
 	max        time.Duration // longest poll
 	load       *loadGauge
+	near       *near
 
 	// soon is the share of waits, in 1/256, that ended within max: a running mean over about 16.
 	soon int
@@ -42,11 +43,11 @@ const (
 	calmAfter = 4096
 )
 
-func newWaiter(fd, stopFd int, poll time.Duration) *waiter {
+func newWaiter(fd, stopFd int, poll time.Duration, near *near) *waiter {
 	if runtime.NumCPU() == 1 || poll < 0 { // one processor: the client cannot run while we look
 		poll = 0
 	}
-	return &waiter{fd: fd, stopFd: stopFd, max: poll, load: newLoadGauge(), soon: soonFull, quietFor: quietMin}
+	return &waiter{fd: fd, stopFd: stopFd, max: poll, load: newLoadGauge(), near: near, soon: soonFull, quietFor: quietMin}
 }
 
 func (w *waiter) close() { w.load.close() }
@@ -107,6 +108,7 @@ func (w *waiter) wait(buf []byte) (int, syscall.Errno) {
 		w.misses.Add(1)
 	}
 	w.blocked.Add(1)
+	w.near.blocks++
 	fds := [2]unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}, {Fd: int32(w.stopFd), Events: unix.POLLIN}}
 	if _, err := unix.Ppoll(fds[:], nil, nil); err != nil && !errors.Is(err, syscall.EINTR) {
 		return 0, syscall.EIO
@@ -121,7 +123,7 @@ func (w *waiter) wait(buf []byte) (int, syscall.Errno) {
 
 // polls decides whether to look before blocking.
 func (w *waiter) polls(now time.Time) bool {
-	if w.max == 0 || w.soon < soonWorth || now.Before(w.quiet) {
+	if w.max == 0 || w.near.cpu != far || w.soon < soonWorth || now.Before(w.quiet) {
 		return false
 	}
 	if w.load.busy(now) {

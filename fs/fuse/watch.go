@@ -71,8 +71,10 @@ func (c *conn) lookOn() {
 				continue
 			}
 			c.takeRole(seen)
+			c.rouse(false)
 			quiet++
 		}
+		c.rouse(true)
 		tick.Reset(time.Hour)
 		h.on.Store(false)
 		if h.served.Load() != seen {

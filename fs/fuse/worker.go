@@ -41,6 +41,9 @@ type worker struct {
 	smallOut  []byte
 	uncounted bool          // waits for a lock; guarded by conn.mu
 	role      atomic.Uint32 // roleFree, roleHandler or roleTaken, see watch.go
+	cpu       int32         // that its thread is tied to, or far; see near.go
+	tid       int32         // of the thread it is locked to, 0 if not asked for yet
+	held      atomic.Int32  // that thread while it is on hold in a reply, else 0
 
 	// Guarded by conn.mu. A request can be interrupted only by somebody else who reads, so not before it yielded.
 	unique    uint64 // of the request that yielded, 0 if none
@@ -49,7 +52,7 @@ type worker struct {
 
 func newWorker(c *conn, id uint16) *worker {
 	return &worker{
-		c: c, id: id, wake: make(chan bool, 1), cancel: make(chan struct{}),
+		c: c, id: id, cpu: far, wake: make(chan bool, 1), cancel: make(chan struct{}),
 		small: make([]byte, smallLen), smallOut: make([]byte, smallOutLen),
 	}
 }
@@ -108,6 +111,10 @@ func (w *worker) serve(in []byte) {
 		w.c.before(opName(op))
 	}
 	if len(reply) > 0 {
+		if w.lead {
+			w.c.near.served(w.q.h.Pid, start)
+			w.settle()
+		}
 		w.reply(op, reply)
 	}
 	if w.c.kept != nil && changing(op) {
@@ -196,7 +203,12 @@ func (w *worker) handle() (st gofuse.Status) {
 // connection does; there is nobody left to tell.
 func (w *worker) reply(op uint32, out []byte) {
 	for {
-		_, _, e := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(w.c.fd), uintptr(unsafe.Pointer(&out[0])), uintptr(len(out)))
+		var e syscall.Errno
+		if w.cpu != far {
+			e = w.hold(out)
+		} else {
+			_, _, e = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(w.c.fd), uintptr(unsafe.Pointer(&out[0])), uintptr(len(out)))
+		}
 		switch e {
 		case 0, syscall.ENOENT, syscall.ENODEV, syscall.ECONNABORTED:
 			return
@@ -227,7 +239,8 @@ func (w *worker) yield() {
 
 // follow ends what comes with the role.
 func (w *worker) follow() {
-	w.lead, w.locked = false, false
+	w.lead, w.locked, w.tid = false, false, 0
+	w.wander()
 	runtime.UnlockOSThread() // a locked goroutine that waits costs two thread switches
 }
 

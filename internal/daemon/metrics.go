@@ -80,6 +80,7 @@ func (d *Daemon) mountMetrics(m *metrics) {
 	}
 	each("wsfs_fuse_panics_total", "counter", "Handlers that met a bug; their request got EIO.", func(s *fuse.Stats) float64 { return float64(s.Panics) })
 	each("wsfs_fuse_refused_total", "counter", "Requests answered with an error by the transport.", func(s *fuse.Stats) float64 { return float64(s.Refused) })
+	each("wsfs_fuse_near_total", "counter", "Replies written from the processor of the only client.", func(s *fuse.Stats) float64 { return float64(s.Near) })
 	each("wsfs_fuse_poll_hits_total", "counter", "Requests found while polling.", func(s *fuse.Stats) float64 { return float64(s.PollHits) })
 	each("wsfs_fuse_poll_misses_total", "counter", "Polls that found nothing.", func(s *fuse.Stats) float64 { return float64(s.PollMisses) })
 	each("wsfs_fuse_blocked_total", "counter", "Times the reader blocked.", func(s *fuse.Stats) float64 { return float64(s.Blocked) })
