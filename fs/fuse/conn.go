@@ -98,6 +98,7 @@ func (c *conn) serve() error {
 	watched := make(chan struct{})
 	go func() { defer close(watched); c.lookOn() }()
 	c.wg.Wait()
+	c.near.looks.Wait()
 	close(c.watch.quit)
 	<-watched
 	if c.rings != nil {

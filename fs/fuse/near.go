@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"runtime"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -38,9 +39,13 @@ type near struct {
 	until time.Time     // not before
 	pause time.Duration // the next one
 
-	roused atomic.Int32  // rousedIdle or rousedLate if the watch has freed a leader on hold
-	held   atomic.Uint64 // replies written from the client's processor
-	freed  atomic.Uint64 // leaders for whom somebody else's request waited
+	asked   bool         // for where pid runs; the answer is still to be taken
+	looking atomic.Bool  // somebody reads it; at most one
+	answer  atomic.Int32 // plus 1; 0 while there is none
+	looks   sync.WaitGroup
+	roused  atomic.Int32  // rousedIdle or rousedLate if the watch has freed a leader on hold
+	held    atomic.Uint64 // replies written from the client's processor
+	freed   atomic.Uint64 // leaders for whom somebody else's request waited
 }
 
 const (
@@ -112,13 +117,15 @@ func (n *near) served(pid uint32, now time.Time) {
 		n.cpu, n.streak = far, 0
 	}
 	if pid != n.pid {
-		n.pid, n.cpu, n.streak = pid, far, 0
+		n.pid, n.cpu, n.streak, n.asked = pid, far, 0, false
 	}
 	n.streak++
 	if n.cpu == far {
 		if n.streak >= nearStreak && !now.Before(n.until) {
-			n.streak, n.blocks, n.moves = 0, 0, 0
-			n.cpu = processorOf(pid)
+			if cpu, ok := n.look(); ok {
+				n.streak, n.blocks, n.moves = 0, 0, 0
+				n.cpu = cpu
+			}
 		}
 		return
 	}
@@ -128,8 +135,12 @@ func (n *near) served(pid uint32, now time.Time) {
 	if n.blocks < nearLook {
 		return
 	}
+	cpu, ok := n.look()
+	if !ok {
+		return
+	}
 	n.blocks = 0
-	if cpu := processorOf(pid); cpu == n.cpu {
+	if cpu == n.cpu {
 		n.moves = 0
 	} else if n.moves++; n.moves > nearMoves {
 		n.giveUp(now)
@@ -145,7 +156,26 @@ func (n *near) giveUp(now time.Time) {
 	n.pause = min(2*n.pause, nearPauseMax)
 }
 
-// processorOf is where the thread last ran, far if that is not known. It is safe to ask: no lock of the thread's memory map is taken.
+// look asks where the client runs; ok says that this is known. The leader must not read that by itself: in the middle of
+// execve(2), which closes files and waits for our replies, the kernel lets nobody read it (Linux 6.18).
+func (n *near) look() (cpu int32, ok bool) {
+	if !n.looking.Load() {
+		if a := n.answer.Swap(0); a != 0 && n.asked {
+			n.asked = false
+			return a - 1, true
+		}
+		n.asked = true
+		n.looking.Store(true)
+		pid := n.pid
+		n.looks.Go(func() {
+			defer n.looking.Store(false)
+			n.answer.Store(processorOf(pid) + 1)
+		})
+	}
+	return far, false
+}
+
+// processorOf is where the thread last ran, far if that is not known. It may wait for the thread; see look.
 func processorOf(tid uint32) int32 {
 	const processor = 39 // field of /proc/PID/stat, counted from 1; the second may contain anything
 	var buf [1024]byte
