@@ -237,3 +237,40 @@ func TestLargeDirectoryInUse(t *testing.T) {
 	}
 	w.sameAfterReopen()
 }
+
+// BenchmarkColdDirectory is the first listing of a directory of 4,000 files, the first with attributes, and one lookup.
+func BenchmarkColdDirectory(b *testing.B) {
+	const files = 4000
+	w, _ := large(b, 0)
+	for i := range files {
+		w.write(fmt.Sprintf("d/f%04d", i), "")
+	}
+	for name, use := range map[string]func(dir store.Ino){
+		"names": func(dir store.Ino) {
+			if n := len(w.names(dir)); n != files+1 {
+				b.Fatal(n)
+			}
+		},
+		"attributes": func(dir store.Ino) {
+			d, err := w.fs.OpenDir(w.c, dir)
+			w.must(err)
+			defer d.Close()
+			w.must(d.ReadPlus(w.c, 2, func(fs.DirEntry, *fs.Attr) bool { return true }))
+		},
+		"lookup": func(dir store.Ino) {
+			_, err := w.fs.Lookup(w.c, dir, "f2345")
+			w.must(err)
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for range b.N {
+				b.StopTimer()
+				w.reopen()
+				a, err := w.stat("d")
+				w.must(err)
+				b.StartTimer()
+				use(a.ID)
+			}
+		})
+	}
+}
