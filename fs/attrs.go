@@ -24,9 +24,10 @@ type dirLimits struct {
 	// name; who asks so many times is better served with all names.
 	large int
 	asks  uint8
+	fill  bool // the rest of the attributes is read while it is listed
 }
 
-func defaultDirLimits() dirLimits { return dirLimits{whole: 2048, large: 2048, asks: 64} }
+func defaultDirLimits() dirLimits { return dirLimits{whole: 2048, large: 2048, asks: 64, fill: true} }
 
 var errLargeDir = errors.New("the directory is large")
 
@@ -37,15 +38,24 @@ func (f *FS) attributes(c *Call, p *node, at, want int) error {
 	if first := d.order[at].cookie; d.asked > 0 && first >= d.asked && first < d.asked+attrsNear {
 		want = min(max(2*d.asks, attrsMore), attrsMost)
 	}
+	d.asks = want
+	last, err := f.readAttributes(c, p, at, want)
+	d.asked = max(d.asked, last+1)
+	return err
+}
+
+// readAttributes reads what memory does not have of at most want entries from a place in the listing of p on, and returns the cookie of
+// the last one that it looked at. FS.mu is released meanwhile.
+func (f *FS) readAttributes(c *Call, p *node, at, want int) (last uint64, err error) {
+	d := p.dir
 	var inos []store.Ino
 	var cookies []uint64
 	for i := at; i < len(d.order) && len(inos) < want && i < at+4*want; i++ {
 		if e := &d.order[i]; !e.dead() && e.cold == 0 && !f.has(e.ino) {
 			inos, cookies = append(inos, e.ino), append(cookies, e.cookie)
-			d.asked = e.cookie + 1
+			last = e.cookie
 		}
 	}
-	d.asks = want
 	view, moves := f.view, f.moves
 	f.loads++
 	f.mu.Unlock()
@@ -54,10 +64,10 @@ func (f *FS) attributes(c *Call, p *node, at, want int) error {
 	f.mu.Lock()
 	f.loads--
 	if moves != f.moves || p.dir != d {
-		return nil
+		return last, nil
 	}
 	if err != nil {
-		return fmt.Errorf("read the attributes of %d files: %w", len(inos), err)
+		return last, fmt.Errorf("read the attributes of %d files: %w", len(inos), err)
 	}
 	for i, v := range vers {
 		at := d.after(cookies[i] - 1)
@@ -65,7 +75,7 @@ func (f *FS) attributes(c *Call, p *node, at, want int) error {
 			continue // gone meanwhile, or newer
 		}
 		if v == nil {
-			return fmt.Errorf("%q is inode %d, of which the database knows nothing: %w", d.order[at].name, inos[i], store.ErrCorrupt)
+			return last, fmt.Errorf("%q is inode %d, of which the database knows nothing: %w", d.order[at].name, inos[i], store.ErrCorrupt)
 		}
 		if f.mayCool(p) && coolable(v) && (len(f.byID) == 0 || f.byID[v.Ino] == nil) {
 			f.keepCold(p, at, v, 0)
@@ -76,7 +86,36 @@ func (f *FS) attributes(c *Call, p *node, at, want int) error {
 		f.adopt(n)
 		n.found(p, d.order[at].name)
 	}
-	return nil
+	return last, nil
+}
+
+// fill reads the attributes of a large directory that is listed beside everything else: who has the names looks at the files next, often.
+// It goes from the end to the beginning, towards whoever goes the other way. FS.mu is held.
+func (f *FS) fill(p *node) {
+	d := p.dir
+	if d.filled || d.live <= f.limits.whole || !f.limits.fill || f.closed {
+		return
+	}
+	d.filled = true
+	f.done.Go(func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		const step = attrsMost / 4
+		for end := d.next; end > firstCookie; {
+			if f.closed || p.dir != d || p.gone || f.inMemory() >= f.opts.MaxNodes/2 {
+				return
+			}
+			above := d.after(end - 1)
+			if above == 0 {
+				return
+			}
+			at := max(0, above-step)
+			end = d.order[at].cookie
+			if _, err := f.readAttributes(nil, p, at, step); err != nil {
+				return // whoever needs one gets the error
+			}
+		}
+	})
 }
 
 // allAttributes is attributes of every entry that has none in memory. The listing must be open.

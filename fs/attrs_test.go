@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"wsfs/fs"
 	"wsfs/store"
@@ -29,7 +30,7 @@ func large(t testing.TB, n int) (*world, store.Ino) {
 // again starts anew with limits that a directory of some 100 files is beyond.
 func (w *world) again() store.Ino {
 	w.reopen()
-	w.fs.SetDirLimits(8, 20, 5)
+	w.fs.SetDirLimits(8, 20, 5, false)
 	a, err := w.stat("d")
 	w.must(err)
 	return a.ID
@@ -82,6 +83,36 @@ func TestLargeDirectory(t *testing.T) {
 	}
 }
 
+// Behind a listing comes the rest, whatever changes meanwhile.
+func TestFill(t *testing.T) {
+	const files = 1200
+	w, _ := large(t, 0)
+	for i := range files {
+		w.write(fmt.Sprintf("d/f%04d", i), "")
+	}
+	dir := w.again()
+	w.fs.SetDirLimits(8, 20, 5, true)
+	w.remove("d/f0500")
+	d, err := w.fs.OpenDir(w.c, dir)
+	w.must(err)
+	defer d.Close()
+	for i := range 100 {
+		w.remove(fmt.Sprintf("d/f%04d", 800+i))
+		w.write(fmt.Sprintf("d/new%04d", i), "x")
+	}
+	for end := time.Now().Add(time.Minute); w.fs.Nodes() < files; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d inodes are in memory", w.fs.Nodes(), files)
+		}
+	}
+	for _, i := range []int{0, 799, 900, files - 1} {
+		if a := w.walk(fmt.Sprintf("d/f%04d", i)); a.Size != 0 {
+			t.Errorf("%+v", a)
+		}
+	}
+	w.sameAfterReopen()
+}
+
 // A lookup in a directory that nobody has read asks for one name, until that is done often; changes are seen at once either way.
 func TestLookupOfOne(t *testing.T) {
 	w, _ := large(t, 100)
@@ -132,7 +163,7 @@ func TestLargeDirectoryOfFork(t *testing.T) {
 	w, _ := large(t, 60)
 	for i := range 3 {
 		w.at(w.fork(fmt.Sprint("fork", i)), fs.Options{}, func(o *world) {
-			o.fs.SetDirLimits(8, 20, 5)
+			o.fs.SetDirLimits(8, 20, 5, false)
 			_, err := o.stat("d/nothing")
 			o.is(err, syscall.ENOENT)
 			if a := o.walk("d/f033"); a.Size != 33 {
@@ -166,6 +197,7 @@ func TestLargeDirectoryInUse(t *testing.T) {
 	for round := range rounds {
 		dir := w.again()
 		f := w.fs
+		f.SetDirLimits(8, 20, 5, round%3 > 0)
 		if round%2 == 1 {
 			w.nodes = 50
 			f.SetMaxNodes(50)

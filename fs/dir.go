@@ -25,6 +25,7 @@ type dir struct {
 	walked uint64 // cookie of the directory in it that somebody asked for last; 0: none
 	asked  uint64 // behind the cookie of the last entry whose attributes were read (attrs.go); 0: none were
 	asks   int    // and of how many that was
+	filled bool   // all are being read, or were
 }
 
 // dentry is one name.
@@ -156,6 +157,7 @@ func (f *FS) OpenDir(c *Call, ino store.Ino) (*Dir, error) {
 func (f *FS) listing(n *node) *Dir {
 	n.opens++
 	n.dir.opens++
+	f.fill(n)
 	return &Dir{f: f, n: n, end: n.dir.next}
 }
 

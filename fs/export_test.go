@@ -56,9 +56,11 @@ func (f *FS) Listed() (n int) {
 	return n
 }
 
-// SetDirLimits sets how many entries are read with their attributes, how many names for a lookup, and how many lookups ask for one name.
-// Nothing else may be running.
-func (f *FS) SetDirLimits(whole, large int, asks uint8) { f.limits = dirLimits{whole, large, asks} }
+// SetDirLimits sets how many entries are read with their attributes, how many names for a lookup, how many lookups ask for one name, and
+// whether the rest is read behind a listing. Nothing else may be running.
+func (f *FS) SetDirLimits(whole, large int, asks uint8, fill bool) {
+	f.limits = dirLimits{whole, large, asks, fill}
+}
 
 // ReadBeneath reads a file below dir as an import does; step: as on kernels without openat2(2).
 func ReadBeneath(dir, rel string, step bool) ([]byte, error) {

@@ -71,7 +71,7 @@ func (w *world) live() {
 		w.t.Fatal(err)
 	}
 	if w.nodes == 1 {
-		w.fs.SetDirLimits(2, 4, 3)
+		w.fs.SetDirLimits(2, 4, 3, true)
 	}
 	w.stop = func() {}
 	if w.nodes > 0 {
