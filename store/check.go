@@ -166,9 +166,9 @@ func ancestors(byID map[TimelineID]*Timeline, t *Timeline) []Segment {
 	return list
 }
 
-// counters compares the numbers in use with those that will be given out next.
-func (c *checker) counters(ctx context.Context) error {
-	for _, u := range []struct{ counter, query string }{
+// counterUses are the highest numbers in use.
+func counterUses() []struct{ counter, query string } {
+	return []struct{ counter, query string }{
 		{"ino", `SELECT max(ino) FROM file_version`},
 		{"version", `SELECT max(version_id) FROM file_version`},
 		{"session", `SELECT max(id) FROM session`},
@@ -176,7 +176,12 @@ func (c *checker) counters(ctx context.Context) error {
 		{"command", `SELECT max(id) FROM command`},
 		{"timeline", `SELECT max(id) FROM timeline`},
 		{"workspace", `SELECT max(id) FROM workspace`},
-	} {
+	}
+}
+
+// counters compares the numbers in use with those that will be given out next.
+func (c *checker) counters(ctx context.Context) error {
+	for _, u := range counterUses() {
 		var used, next int64
 		if _, err := scanAll(ctx, c.q, 1, u.query, nil, func(cl *cells) error {
 			used = cl.int(0)

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sort"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +27,7 @@ type checkLine struct {
 	Seq        int64  `json:"seq,omitempty"`
 	Now        bool   `json:"now,omitempty"` // the workspace shows this version today
 
+	Repaired string           `json:"repaired,omitempty"` // what --repair did
 	Problem  string           `json:"problem,omitempty"`
 	Rule     int              `json:"rule,omitempty"` // of docs/format.md
 	Done     bool             `json:"done,omitempty"`
@@ -33,18 +36,24 @@ type checkLine struct {
 }
 
 func (a *app) checkCmd() *cobra.Command {
-	var rowsOnly bool
+	var rowsOnly, repair bool
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Test every invariant of the store and read all of its content",
-		Long:  "Reports what is broken, with the paths of damaged files, and ends with exit code 1 if anything is. Nothing is changed.",
-		Args:  noArgs,
+		Long: "Reports what is broken, with the paths of damaged files, and ends with exit code 1 if anything is. Nothing is changed,\n" +
+			"unless --repair is given: what is derived from other rows is made anew, what nothing names is removed.",
+		Args: noArgs,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		w, err := a.here()
 		if err != nil {
 			return err
+		}
+		if repair {
+			if err := a.repair(ctx, w.store); err != nil {
+				return err
+			}
 		}
 		st, err := a.openRead(ctx, w.store)
 		if err != nil {
@@ -57,8 +66,29 @@ func (a *app) checkCmd() *cobra.Command {
 		return a.check(ctx, w.store, st.Store, st.Check)
 	}
 	cmd.Flags().BoolVar(&rowsOnly, "rows", false, "only the database: do not read the content")
+	cmd.Flags().BoolVar(&repair, "repair", false, "first mend what can be mended without losing anything; nothing may be mounted")
 	a.jsonFlag(cmd)
 	return cmd
+}
+
+// repair mends a store that nobody uses and says what it did.
+func (a *app) repair(ctx context.Context, dir string) error {
+	c, err := a.connect(ctx, dir)
+	if err != nil {
+		return err
+	}
+	if c.Local() == nil {
+		return errors.Join(daemon.Fail(daemon.ExitFailed, "check --repair: the store %s is in use; `wsfs umount --all` first: %w", dir, syscall.EBUSY), c.Close())
+	}
+	did, err := c.Local().Repair(ctx)
+	for _, d := range did {
+		if a.json {
+			err = errors.Join(err, a.out.JSON(checkLine{Repaired: d}))
+			continue
+		}
+		fmt.Fprintf(a.out.Writer(), "%s %s\n", a.out.Styled("repaired:", ui.Green), d)
+	}
+	return errors.Join(err, c.Close())
 }
 
 // check prints what is wrong with the store in dir.
