@@ -24,7 +24,7 @@ func (l *Ledger) pack(n int64) {
 			l.head.span[j].end.Store(end)
 			l.head.half.Store(j)
 			l.release(i, l.off)
-			l.off, l.limit, l.handles = size, min(max(4*ledgerCalm, 2*size+n+ledgerCalm), ledgerHalf), len(st.handles)
+			l.off, l.limit, l.handles = size, min(max(ledgerLimit, 2*size+n+ledgerCalm), ledgerHalf), len(st.handles)
 			for w, number := range l.who {
 				if st.who[number] == nil {
 					delete(l.who, w)
@@ -40,7 +40,7 @@ func (l *Ledger) pack(n int64) {
 // release gives the memory of a half back that held used bytes, but for what it will soon need again.
 func (l *Ledger) release(i uint64, used int64) {
 	page := int64(os.Getpagesize())
-	from, to := int64(4*ledgerCalm), (used+page-1)/page*page
+	from, to := int64(ledgerLimit), (used+page-1)/page*page
 	if to > from {
 		_ = unix.Madvise(l.half(i)[from:to], unix.MADV_REMOVE) // else it is only not free
 	}
