@@ -44,7 +44,13 @@ func (f *FS) cut(c *Call, n *node, fl *file, by *Handle) error {
 	var parts []blob.Staged
 	content, holes := fl.committed, fl.committedHoles
 	if changed {
-		err := f.unpatch(c, n, fl)
+		var err error
+		if fl.size <= blob.MaxBlob { // what is larger asks when it is packed
+			err = f.st.Room(fl.size, c.yield)
+		}
+		if err == nil {
+			err = f.unpatch(c, n, fl)
+		}
 		if err == nil {
 			parts, err = fl.stage(f, c, true)
 		}

@@ -158,7 +158,7 @@ func (fl *file) write(f *FS, c *Call, p []byte, off int64) error {
 		fl.grow(to)
 		copy(fl.mem[off:], p)
 	} else {
-		err := f.st.Room(int64(len(p)))
+		err := f.st.Room(int64(len(p)), c.yield)
 		if err == nil {
 			_, err = fl.spill.WriteAt(p, off)
 		}

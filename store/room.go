@@ -21,6 +21,7 @@ type room struct {
 	free    int64     // guarded by mu; bytes above the reserve, then
 	reserve int64     // guarded by mu
 	taken   int64     // guarded by mu; since then
+	asking  bool      // guarded by mu; askBeside runs
 }
 
 const (
@@ -41,20 +42,30 @@ func diskRoom(dir string) (free, total int64, err error) {
 	return int64(fs.Bavail) * fs.Bsize, int64(fs.Blocks) * fs.Bsize, nil
 }
 
-// take asks for n bytes of content beside waiting ones, which are in the journal alone. The error wraps
-// ENOSPC; then nothing was taken.
-func (r *room) take(n, waiting int64) error {
+// take asks for n bytes of content beside waiting ones, which are in the journal alone. The error wraps ENOSPC; then
+// nothing was taken. Where the disk has to be asked first, which may stall, block is called before; it may be nil.
+func (r *room) take(n, waiting int64, block func()) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	age := time.Since(r.at)
-	if left := r.free - r.taken; age > roomAgeMuch || (left < roomMuch || n >= left) && age > roomAge {
+	age, left := time.Since(r.at), r.free-r.taken-waiting-n
+	switch {
+	case age <= roomAge || left > roomMuch && age <= roomAgeMuch:
+	case left > roomMuch: // it will not have gone: nobody has to wait
+		if !r.asking {
+			r.asking = true
+			go r.askBeside()
+		}
+	default:
+		r.mu.Unlock()
+		if block != nil {
+			block()
+		}
 		free, total, err := r.disk(r.dir)
+		r.mu.Lock()
 		if err != nil {
 			return nil // whoever writes will find out
 		}
-		r.at, r.taken = time.Now(), 0
-		r.reserve = min(reserveMost, total/reserveShare)
-		r.free = free - r.reserve
+		r.answer(free, total)
 	}
 	if r.free-r.taken-waiting < n {
 		return fmt.Errorf("keep %d bytes more on the disk of store %s: %d MiB are kept for removing and undoing: %w",
@@ -64,19 +75,29 @@ func (r *room) take(n, waiting int64) error {
 	return nil
 }
 
-// small is how many bytes of content the op brings along that are in no pack yet.
-func (op *Op) small() (n int64) {
-	for i := range op.Contents {
-		n += int64(len(op.Contents[i].Small))
+func (r *room) askBeside() {
+	free, total, err := r.disk(r.dir)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asking = false
+	if err == nil {
+		r.answer(free, total)
 	}
-	return n
 }
 
-// Room returns an error that wraps ENOSPC if the store's disk has no room for n more bytes of content. Who is about to
-// write them outside of the store's own files, to a scratch file, asks here.
-func (s *Store) Room(n int64) error {
+// answer is what the disk said. mu is held.
+func (r *room) answer(free, total int64) {
+	r.at, r.taken = time.Now(), 0
+	r.reserve = min(reserveMost, total/reserveShare)
+	r.free = free - r.reserve
+}
+
+// Room returns an error that wraps ENOSPC if the store's disk has no room for n more bytes of content. Whoever can still
+// tell a writer asks here before the bytes are staged, with no lock of a whole tree held: the disk may be asked. block is called before that
+// may wait, and may be nil.
+func (s *Store) Room(n int64, block func()) error {
 	if s.pipe == nil {
 		return nil
 	}
-	return s.room.take(n, s.pipe.waiting.Load())
+	return s.room.take(n, s.pipe.waiting.Load(), block)
 }

@@ -143,7 +143,8 @@ func (s *Store) open(ctx context.Context) (err error) {
 		s.a, s.merge = newApplier(s), newMerger(s)
 	}
 	b := s.o.Blob
-	b.ReadOnly, b.Log, b.Room = s.o.ReadOnly, s.o.Log, s.Room
+	b.ReadOnly, b.Log = s.o.ReadOnly, s.o.Log
+	b.Room = func(n int64) error { return s.Room(n, nil) }
 	if s.blobs, err = blob.Open(s.dir, s, b); err != nil {
 		return fmt.Errorf("open the blobs of store %s: %w", s.dir, err)
 	}

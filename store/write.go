@@ -13,16 +13,11 @@ type Slot int64
 // memory and returns: no disk, no database. After it nobody may change op or what op points to.
 // The op is acknowledged to nobody yet: that takes Wait.
 //
-// Errors: the store has failed or is closed (what every later call returns too), or ENOSPC because there is no room for its
-// content or the journal has none left for it; then nothing has happened and the caller's state must stay as it was.
+// Errors: the store has failed or is closed (what every later call returns too), or ENOSPC because the journal has no
+// reserved room left for it, or the database none for its content; then nothing has happened and the caller's state must stay as it was.
 func (s *Store) Append(op *Op) (Slot, error) {
 	if s.pipe == nil {
 		return 0, errReadOnly("append")
-	}
-	if n := op.small(); n > 0 {
-		if err := s.Room(n); err != nil {
-			return 0, fmt.Errorf("append a change with content: %w", err)
-		}
 	}
 	return s.pipe.append(op)
 }
