@@ -16,6 +16,8 @@ type cacheShard struct {
 	size  int64                // guarded by mu
 	items map[Ref]*cacheItem   // guarded by mu
 	root  cacheItem            // guarded by mu; ring: root.next is the most recently used
+	hits  int64                // guarded by mu; blobs that were asked for and were there
+	miss  int64                // guarded by mu
 	_     [64 - 8 - 8 - 8]byte // keeps the next shard's lock off this one's line
 }
 
@@ -54,8 +56,10 @@ func (c *cache) getLevel(ref Ref) ([]byte, int) {
 	defer s.mu.Unlock()
 	it := s.items[ref]
 	if it == nil {
+		s.miss++
 		return nil, 0
 	}
+	s.hits++
 	if s.root.next != it {
 		s.unlink(it)
 		s.push(it)
@@ -94,6 +98,29 @@ func (c *cache) put(ref Ref, data []byte) {
 		delete(s.items, old.ref)
 		s.size -= int64(cap(old.data)) + itemOverhead
 	}
+}
+
+// CacheStats is what the cache of decoded blobs has and did.
+type CacheStats struct {
+	Bytes, Limit int64
+	Blobs        int64
+	Hits, Misses int64 // of all times that it was asked; a read that finds its blob on the disk has asked once or more
+}
+
+// CacheStats is how the cache is now.
+func (s *Store) CacheStats() CacheStats {
+	var out CacheStats
+	for i := range s.cache.shards {
+		sh := &s.cache.shards[i]
+		sh.mu.Lock()
+		out.Bytes += sh.size
+		out.Limit += sh.limit
+		out.Blobs += int64(len(sh.items))
+		out.Hits += sh.hits
+		out.Misses += sh.miss
+		sh.mu.Unlock()
+	}
+	return out
 }
 
 // drop forgets everything. Tests use it to read from the disk again.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -15,9 +14,6 @@ import (
 	"wsfs/internal/daemon"
 	"wsfs/internal/keep"
 )
-
-// maxLog is the size at which the daemon's log is put aside when a daemon starts.
-const maxLog = 16 << 20
 
 // daemonCmd is what `wsfs mount` starts. It can be run by hand, or by an init system, to keep a store open.
 func (a *app) daemonCmd() *cobra.Command {
@@ -158,16 +154,4 @@ func errorText(err error) string {
 		return ""
 	}
 	return err.Error()
-}
-
-func openLog(dir string) (*os.File, error) {
-	path := daemon.LogFile(dir)
-	if st, err := os.Stat(path); err == nil && st.Size() > maxLog {
-		_ = os.Rename(path, path+".1") // the log only grows longer then
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open the daemon's log: %w", err)
-	}
-	return f, nil
 }

@@ -28,7 +28,7 @@ type examiner struct {
 }
 
 func (x *examiner) machine() []finding {
-	list := []finding{x.device(), x.helper(), x.allowOther(), x.namespaces(), x.kernel()}
+	list := []finding{x.device(), x.helper(), x.allowOther(), x.namespaces(), x.kernel(), x.features(), x.uring(), x.limits()}
 	for _, f := range []finding{x.control(), x.hidepid(), x.watches()} {
 		if f.Name != "" {
 			list = append(list, f)
@@ -199,7 +199,10 @@ func (x *examiner) store(dir string) []finding {
 	default:
 		list = append(list, ok("store", "%s", dir))
 	}
-	return append(list, x.disk(dir), x.running(dir), x.stale(dir))
+	list = append(list, x.disk(dir), x.running(dir), x.stale(dir))
+	list = append(list, x.health(dir)...)
+	list = append(list, x.backup(dir)...)
+	return append(list, x.space(dir)...)
 }
 
 func (x *examiner) disk(dir string) finding {

@@ -33,6 +33,17 @@ func TestExamine(t *testing.T) {
 			t.Errorf("kernel %s: %+v", release, f)
 		}
 	}
+	if f := x.uring(); f.State != "ok" || !strings.Contains(f.Detail, "no FUSE over io_uring") {
+		t.Errorf("%+v", f)
+	}
+	put("sys/module/fuse/parameters/enable_uring", "N\n")
+	if f := x.uring(); f.State != "ok" || !strings.Contains(f.Detail, "enable_uring") {
+		t.Errorf("%+v", f)
+	}
+	put("sys/module/fuse/parameters/enable_uring", "Y\n")
+	if f := x.uring(); !strings.Contains(f.Detail, "is possible") {
+		t.Errorf("%+v", f)
+	}
 	put("proc/sys/fs/inotify/max_user_watches", "8192\n")
 	if f := x.watches(); f.State != "warn" || !strings.Contains(f.Fix, "sysctl") {
 		t.Errorf("%+v", f)
@@ -52,7 +63,7 @@ func TestExamine(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := x.store(store)
-	if found[0].State != "warn" || !strings.Contains(found[0].Fix, "chmod 700") || len(found) != 4 {
+	if found[0].State != "warn" || !strings.Contains(found[0].Fix, "chmod 700") || len(found) != 5 {
 		t.Errorf("%+v", found)
 	}
 }

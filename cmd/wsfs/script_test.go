@@ -42,6 +42,11 @@ func TestScript(t *testing.T) {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			env.Setenv("TZ", "UTC")
+			scripts, err := filepath.Abs(filepath.Join("..", "..", "scripts"))
+			if err != nil {
+				return err
+			}
+			env.Setenv("SCRIPTS", scripts)
 			env.Values["store"] = s
 			env.Defer(s.end)
 			return os.MkdirAll(filepath.Join(env.WorkDir, "home"), 0o755)

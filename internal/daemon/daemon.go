@@ -57,6 +57,7 @@ type Daemon struct {
 	runs               runs
 	hosts              hosts
 	blames             blameTexts
+	lag                lag
 
 	collecting sync.WaitGroup                   // collects by itself
 	ledgers    map[store.WorkspaceID]*fs.Ledger // guarded by mu; of the daemon before, until their workspaces are opened

@@ -305,6 +305,11 @@ func TestMetrics(t *testing.T) {
 		}
 		n++
 	}
+	for _, name := range []string{"wsfs_journal_depth_ops", "wsfs_apply_lag_seconds", "wsfs_blob_cache_bytes", "wsfs_conflicts", "wsfs_held"} {
+		if !heads[name] {
+			t.Errorf("no %s", name)
+		}
+	}
 	if n < 10 || !heads["wsfs_ops"] {
 		t.Errorf("only %d samples: %v", n, heads)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // serveMetrics writes the counters in Prometheus' text format.
-func (d *Daemon) serveMetrics(w http.ResponseWriter, _ *http.Request) {
+func (d *Daemon) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	m := &metrics{w: bufio.NewWriter(w)}
 	defer m.w.Flush()
@@ -41,6 +41,7 @@ func (d *Daemon) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	m.head("wsfs_errors_total", "counter", "Errors in the log.")
 	m.value("wsfs_errors_total", float64(n))
 
+	d.depthMetrics(r, m, q)
 	d.mountMetrics(m)
 
 	var mem runtime.MemStats
