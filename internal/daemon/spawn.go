@@ -39,7 +39,7 @@ func Spawn(ctx context.Context, dir, exe string, args ...string) (int, error) {
 		return 0, fmt.Errorf("start the daemon: %w", err)
 	}
 	defer r.Close()
-	log, err := os.OpenFile(LogFile(dir), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	log, err := os.OpenFile(LogFile(dir), os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		_ = w.Close()
 		return 0, fmt.Errorf("start the daemon: open its log: %w", err)
