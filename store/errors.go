@@ -20,6 +20,8 @@ var (
 	ErrForeign = errors.New("not a wsfs database")
 	// ErrNewerSchema is a store written by a newer wsfs.
 	ErrNewerSchema = errors.New("written by a newer wsfs")
+	// ErrOlderSchema is a store that has to be opened for writing once before this wsfs can read it.
+	ErrOlderSchema = errors.New("written by an older wsfs")
 	// ErrTooMany is more than was asked for.
 	ErrTooMany = errors.New("too many")
 	// ErrReadOnly is a write to a store opened read-only. It wraps EROFS.

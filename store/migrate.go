@@ -60,8 +60,8 @@ func probe(dir string, drv *Driver, readOnly bool) error {
 	case v > SchemaVersion:
 		return newerSchema(dir, v)
 	case v < SchemaVersion && readOnly:
-		return fmt.Errorf("open store %s for reading: it has schema version %d, this wsfs reads %d; open it once for writing "+
-			"to bring it up to date", dir, v, SchemaVersion)
+		return fmt.Errorf("open store %s for reading: it has schema version %d, this wsfs reads %d: %w; `wsfs sync` brings it "+
+			"up to date", dir, v, SchemaVersion, ErrOlderSchema)
 	}
 	return nil
 }

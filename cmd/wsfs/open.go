@@ -49,6 +49,9 @@ func peek(ctx context.Context, dir string) error {
 		return err
 	}
 	st, err := store.Open(ctx, dir, sqlite.Driver(), store.Options{ReadOnly: true})
+	if errors.Is(err, store.ErrOlderSchema) {
+		return nil // the daemon brings it up to date
+	}
 	if err != nil {
 		return err
 	}
@@ -122,6 +125,11 @@ func (a *app) openRead(ctx context.Context, dir string) (*reading, error) {
 		}
 	}
 	st, err := store.Open(ctx, dir, sqlite.Driver(), store.Options{ReadOnly: true})
+	if errors.Is(err, store.ErrOlderSchema) && c == nil {
+		if c, werr := a.connect(ctx, dir); werr == nil && c.Local() != nil {
+			return &reading{c.Local(), c.Close}, nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -88,6 +88,15 @@ func TestNewerSchemaIsLeftAlone(t *testing.T) {
 	refused(t, dir, store.ErrNewerSchema, "nothing was changed")
 }
 
+func TestOlderSchemaIsNotRead(t *testing.T) {
+	dir, db := initStore(t)
+	pragma(t, db, fmt.Sprintf("PRAGMA user_version = %d", store.SchemaVersion-1))
+	_, err := store.Open(t.Context(), dir, sqlite.Driver(), store.Options{ReadOnly: true})
+	if !errors.Is(err, store.ErrOlderSchema) || !strings.Contains(err.Error(), "wsfs sync") {
+		t.Errorf("read-only: %v", err)
+	}
+}
+
 func TestForeignDatabaseIsLeftAlone(t *testing.T) {
 	dir, db := initStore(t)
 	pragma(t, db, "PRAGMA application_id = 77")

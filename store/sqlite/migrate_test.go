@@ -36,7 +36,7 @@ func TestSchema1(t *testing.T) {
 	}
 	pragma(t, db, "DROP INDEX workspace_timeline")
 	pragma(t, db, "PRAGMA user_version = 1")
-	if st, err := store.Open(ctx, dir, sqlite.Driver(), store.Options{ReadOnly: true}); err == nil || !strings.Contains(err.Error(), "for writing") {
+	if st, err := store.Open(ctx, dir, sqlite.Driver(), store.Options{ReadOnly: true}); err == nil || !strings.Contains(err.Error(), "wsfs sync") {
 		t.Errorf("read an old store: %v, %v; want an error that says what to do", st, err)
 	}
 	st = storetest.Open(t, dir, sqlite.Driver(), store.Options{})
