@@ -172,7 +172,8 @@ func (n *dnode) left(r *rand.Rand) []byte {
 		}
 		end := int64(len(w.data))
 		if share == 1 && i == upTo-1 && r.IntN(2) == 0 {
-			end = int64(r.IntN(int(end) + 1))
+			// In the middle of it, but of no sector: the header of a segment relies on that.
+			end = max(0, (w.off+int64(r.IntN(int(end)+1)))/sector*sector-w.off)
 		}
 		for at := int64(0); at < end; {
 			next := min(end, (w.off+at)/sector*sector+sector-w.off)

@@ -119,7 +119,7 @@ func (a *app) serve(ctx context.Context, dir string, autoExit bool, keeper *keep
 	defer logFile.Close()
 	o := a.options(dir)
 	o.RuntimeDir = a.runtimeDir()
-	o.Serve, o.AutoExit, o.LockWait, o.Keeper = true, autoExit, lockPatience, keeper
+	o.Serve, o.AutoExit, o.LockWait, o.Keeper, o.Exit = true, autoExit, lockPatience, keeper, os.Exit
 	o.Log = slog.New(slog.NewJSONHandler(logFile, nil))
 	d, err := daemon.Open(ctx, o)
 	if err != nil {

@@ -33,7 +33,9 @@ type Options struct {
 	// are not told.
 	EchoHelper []string
 	// Keeper holds what outlives this daemon; nil: nothing does but the store.
-	Keeper      *keep.Client
+	Keeper *keep.Client
+	// Exit ends the process, when another program has taken its place. Set where Keeper is.
+	Exit        func(code int)
 	beforeReply func(op string) // for tests; see fuse.Options
 	// RuntimeDir holds the mounts of runs. It is made with mode 0700; "": no such mounts.
 	RuntimeDir string

@@ -50,7 +50,7 @@ func (d *Daemon) replace(ctx context.Context, req ReplaceRequest) error {
 		return err
 	}
 	d.log.Info("daemon ends for another program", "program", program)
-	time.AfterFunc(replyTime, func() { os.Exit(ExitDone) }) // without an end: whatever is open stays open
+	time.AfterFunc(replyTime, func() { d.o.Exit(ExitDone) }) // without an end: whatever is open stays open
 	return nil
 }
 
