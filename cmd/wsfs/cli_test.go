@@ -103,7 +103,7 @@ func TestCommands(t *testing.T) {
 	c.want(3, "nothing is mounted there", "umount", src)
 	c.want(3, "has no mounts", "umount", "--all")
 	c.want(2, "one mountpoint", "umount")
-	c.want(2, "unknown command \"lgo\", did you mean log", "lgo")
+	c.want(2, "unknown command \"lgo\", did you mean gc or log or ls?", "lgo")
 	c.want(2, "unknown flag", "log", "--nope")
 	c.want(2, "no past", "mount", "main@5m", src, "--create")
 	c.want(2, "is not known", "mount", "main", src, "-o", "foo")
