@@ -103,21 +103,45 @@ func readNotes(b []byte) (*ledgerState, error) {
 		who: map[uint64][]byte{}, files: map[store.Ino]*notedFile{}, handles: map[handleKey]*notedHandle{},
 		locks: map[store.Ino][]notedLock{}, stale: map[store.Ino]bool{}, nextWho: 1,
 	}
+	// Of most files nothing is left in the end, so what comes before that is not worked out: it would be most of the work.
+	over := map[store.Ino]int{} // how much was left of b behind the note that forgot it last
+	err := eachNote(b, func(kind byte, r *noteReader, left int) {
+		if kind == noteForget || kind == noteClean {
+			over[store.Ino(r.u())] = left
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return st, eachNote(b, func(kind byte, r *noteReader, left int) {
+		switch kind {
+		case noteNode, noteWrite, noteCut, noteZero, noteSpill:
+			id := *r
+			if end, ok := over[store.Ino(id.u())]; ok && left > end {
+				return
+			}
+		}
+		st.apply(kind, r)
+	})
+}
+
+// eachNote calls fn with each note and with how much of b is behind it.
+func eachNote(b []byte, fn func(kind byte, r *noteReader, left int)) error {
 	for len(b) > 0 {
 		if len(b) < noteHead {
-			return nil, errNote
+			return errNote
 		}
 		n := int(binary.LittleEndian.Uint32(b))
 		if n < noteHead || n > len(b) {
-			return nil, fmt.Errorf("%w: %d of %d bytes", errNote, n, len(b))
+			return fmt.Errorf("%w: %d of %d bytes", errNote, n, len(b))
 		}
 		r := &noteReader{b: b[noteHead:n:n]}
-		if st.apply(b[4], r); r.bad {
-			return nil, fmt.Errorf("%w of kind %d", errNote, b[4])
+		if fn(b[4], r, len(b)-n); r.bad {
+			return fmt.Errorf("%w of kind %d", errNote, b[4])
 		}
 		b = b[n:]
 	}
-	return st, nil
+	return nil
 }
 
 func (st *ledgerState) file(id store.Ino) *notedFile {
