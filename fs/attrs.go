@@ -23,11 +23,11 @@ type dirLimits struct {
 	// For the first lookup up to so many names are read. In a directory that has more, it and the next ones ask the database for the one
 	// name; who asks so many times is better served with all names.
 	large int
-	asks  uint8
+	asks  uint16
 	fill  bool // the rest of the attributes is read while it is listed
 }
 
-func defaultDirLimits() dirLimits { return dirLimits{whole: 2048, large: 2048, asks: 64, fill: true} }
+func defaultDirLimits() dirLimits { return dirLimits{whole: 2048, large: 2048, asks: 1024, fill: true} }
 
 var errLargeDir = errors.New("the directory is large")
 

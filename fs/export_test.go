@@ -58,7 +58,7 @@ func (f *FS) Listed() (n int) {
 
 // SetDirLimits sets how many entries are read with their attributes, how many names for a lookup, how many lookups ask for one name, and
 // whether the rest is read behind a listing. Nothing else may be running.
-func (f *FS) SetDirLimits(whole, large int, asks uint8, fill bool) {
+func (f *FS) SetDirLimits(whole, large int, asks uint16, fill bool) {
 	f.limits = dirLimits{whole, large, asks, fill}
 }
 

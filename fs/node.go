@@ -33,12 +33,12 @@ type node struct {
 	draft      draft           // its head version, while that may still be amended
 	birth      *birth          // while it may be a temporary (temp.go)
 
-	kept   bool  // the ledger has something of its content; guarded by file.mu
-	past   int32 // open handles that write past the pages of kernels (caching.go)
-	shared bool  // others than who made it have opened it, or it was to be safe on the disk: it is no temporary
-	mixed  bool  // another handle was opened meanwhile: pages may be older than the bytes
-	large  bool  // a directory that was found too large to be read for one lookup (attrs.go)
-	asks   uint8 // how many names in it the database was asked for since
+	kept   bool   // the ledger has something of its content; guarded by file.mu
+	past   int32  // open handles that write past the pages of kernels (caching.go)
+	shared bool   // others than who made it have opened it, or it was to be safe on the disk: it is no temporary
+	mixed  bool   // another handle was opened meanwhile: pages may be older than the bytes
+	large  bool   // a directory that was found too large to be read for one lookup (attrs.go)
+	asks   uint16 // how many names in it the database was asked for since
 }
 
 func (n *node) isDir() bool { return n.v.Mode&syscall.S_IFMT == syscall.S_IFDIR }
