@@ -223,6 +223,10 @@ func (st *ledgerState) edit(kind byte, r *noteReader) {
 	flags := r.u()
 	f.who, f.by = r.u(), r.key()
 	f.at, f.size, f.limit = r.i(), r.i(), r.i()
+	if f.size < 0 || f.limit < 0 {
+		f.size, f.limit, r.bad = 0, 0, true
+		return
+	}
 	f.edited = true
 	f.dirt |= flags & (editDirt | editWrote)
 	switch kind {

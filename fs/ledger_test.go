@@ -208,6 +208,9 @@ func FuzzNotes(f *testing.F) {
 	l.wrote(h, store.Attribution{}, 1, 0, []byte("abc"), nil)
 	l.locked(5, h.key(), &Lock{End: 9, Type: syscall.F_WRLCK})
 	f.Add(slices.Clone(l.notes()))
+	n.file.size = -1
+	l.cut(h, n.file, store.Attribution{}, 2, editWrote)
+	f.Add(slices.Clone(l.notes()))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		st, err := readNotes(b)
 		if err != nil {
