@@ -168,21 +168,26 @@ func TestSurvive(t *testing.T) {
 			}
 		})
 	}
-	for range max(*opt.kills/2, 3) {
-		time.Sleep(time.Duration(rand.Int64N(int64(400 * time.Millisecond))))
-		pid := w.pid()
-		if pid == 0 || keeperOf(pid) == 0 {
-			t.Errorf("there is no daemon")
-			break
-		}
-		w.killDaemon(pid)
-		if !waitFor(time.Minute, func() bool { p := w.pid(); return p != 0 && p != pid }) {
-			t.Errorf("no daemon comes after %d", pid)
-			break
-		}
-	}
+	w.killOften(max(*opt.kills/2, 3))
 	if err := os.WriteFile(stop, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	all.Wait()
+}
+
+// killOften kills the daemon again and again; each time another one has to come.
+func (w *world) killOften(times int) {
+	for range times {
+		time.Sleep(time.Duration(rand.Int64N(int64(400 * time.Millisecond))))
+		pid := w.pid()
+		if pid == 0 || keeperOf(pid) == 0 {
+			w.t.Errorf("there is no daemon")
+			break
+		}
+		w.killDaemon(pid)
+		if !waitFor(time.Minute, func() bool { p := w.pid(); return p != 0 && p != pid }) {
+			w.t.Errorf("no daemon comes after %d", pid)
+			break
+		}
+	}
 }

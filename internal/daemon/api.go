@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"os"
 	"syscall"
 	"unicode/utf8"
 
@@ -104,7 +105,8 @@ type MountRequest struct {
 	Transport  string `json:"transport,omitempty"`
 	Durability string `json:"durability,omitempty"` // "" is DurableFsync
 
-	run bool // for `wsfs run`
+	run  bool     // for `wsfs run`
+	held *os.File // of such a mount: says that its directory is in use
 }
 
 // What survives a power loss once a call has returned: what was synced, or everything.

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -34,11 +35,12 @@ type keptMount struct {
 	Seq       store.Seq         `json:"seq,omitempty"` // of a state of the past
 	Since     time.Time         `json:"since"`
 	Init      []byte            `json:"init"` // message of the kernel
+	Run       bool              `json:"run,omitempty"`
 }
 
 // keeps reports whether a mount can be one that outlives this daemon. One of all workspaces cannot: its trees come and go.
 func (d *Daemon) keeps(req *MountRequest) bool {
-	return d.o.Keeper != nil && !req.All && !req.run && (req.Transport == "" || req.Transport == string(fuse.TransportOwn))
+	return d.o.Keeper != nil && !req.All && (req.Transport == "" || req.Transport == string(fuse.TransportOwn))
 }
 
 // newKept makes what outlives this daemon of a new mount; nil if nothing does.
@@ -80,9 +82,14 @@ func (d *Daemon) keepMount(entry *mounted) {
 	}
 	s := entry.show
 	km := keptMount{Request: entry.req, ID: entry.kept.Mount, Workspace: s.id, Timeline: s.timeline, Seq: s.seq, Since: entry.since, Init: init}
+	files := []int{fd, entry.kept.Memory()}
+	if held := entry.req.held; held != nil {
+		km.Run = true
+		files = append(files, int(held.Fd()))
+	}
 	b, err := json.Marshal(&km)
 	if err == nil {
-		err = d.o.Keeper.Put(keptMountPrefix+string(entry.req.Mountpoint), b, fd, entry.kept.Memory())
+		err = d.o.Keeper.Put(keptMountPrefix+string(entry.req.Mountpoint), b, files...)
 	}
 	d.tellKeeper(err)
 }
@@ -129,6 +136,7 @@ type left struct {
 	km   keptMount
 	fd   int
 	kept *fuse.Kept
+	held *os.File // of the mount of a run
 	show *shown
 }
 
@@ -139,9 +147,10 @@ func (d *Daemon) takeOver(ctx context.Context) {
 	}
 	began := time.Now()
 	var mounts []*left
+	var runs leftRuns
 	for i := range d.o.Keeper.Left {
 		e := &d.o.Keeper.Left[i]
-		if err := d.takeEntry(e, &mounts); err != nil {
+		if err := d.takeEntry(e, &mounts, &runs); err != nil {
 			d.log.Error("take over from the daemon before", "what", e.Name, "error", err)
 			d.tellKeeper(d.o.Keeper.Drop(e.Name))
 		}
@@ -158,11 +167,13 @@ func (d *Daemon) takeOver(ctx context.Context) {
 		l.kept.Settle(l.show.f)
 		ready = append(ready, l)
 	}
+	d.resumeCommands(ctx, runs.commands)
 	for _, l := range ready {
 		if err := d.serveAgain(ctx, l); err != nil {
 			d.giveUp(l, err)
 		}
 	}
+	d.resumeRunMounts(ready, &runs)
 	for _, s := range d.allSlots() {
 		if s.use() {
 			s.live.Dismiss()
@@ -176,12 +187,19 @@ func (d *Daemon) takeOver(ctx context.Context) {
 	for id, l := range rest { // of workspaces that nobody has mounted
 		d.dropLedger(id, l)
 	}
+	d.mu.Lock()
+	d.tried = true
+	d.mu.Unlock()
+	d.leaveIfIdle()
 	d.log.Info("took over from the daemon before", "mounts", len(ready), "starts", d.o.Keeper.Start,
 		"took", time.Since(began).String())
 }
 
 // takeEntry makes sense of one entry. What it uses of the descriptors it takes out of it.
-func (d *Daemon) takeEntry(e *keep.Entry, mounts *[]*left) error {
+func (d *Daemon) takeEntry(e *keep.Entry, mounts *[]*left, runs *leftRuns) error {
+	if ours, err := runs.take(e); ours {
+		return err
+	}
 	if name, ok := strings.CutPrefix(e.Name, keptLedgerPrefix); ok && len(e.Files) == 1 {
 		id, err := strconv.ParseInt(name, 10, 64)
 		if err != nil {
@@ -201,15 +219,23 @@ func (d *Daemon) takeEntry(e *keep.Entry, mounts *[]*left) error {
 		d.ledgers[store.WorkspaceID(id)] = l
 		return nil
 	}
-	if !strings.HasPrefix(e.Name, keptMountPrefix) || len(e.Files) != 2 {
+	if !strings.HasPrefix(e.Name, keptMountPrefix) || len(e.Files) < 2 {
 		return fmt.Errorf("it is not known what it is: %w", syscall.EPROTO)
 	}
 	l := &left{}
 	if err := json.Unmarshal(e.Data, &l.km); err != nil {
 		return err
 	}
-	memory := e.Files[1]
+	memory, more := e.Files[1], e.Files[2:]
 	e.Files = e.Files[:1]
+	for _, fd := range more {
+		if l.km.Run && l.held == nil {
+			l.held = heldFile(fd, string(l.km.Request.Mountpoint))
+		} else {
+			_ = syscall.Close(fd)
+		}
+	}
+	l.km.Request.run, l.km.Request.held = l.km.Run, l.held
 	var err error
 	if l.kept, err = fuse.OpenKept(memory); err != nil {
 		return err
@@ -235,6 +261,10 @@ func (d *Daemon) giveUp(l *left, err error) {
 	}
 	if l.show != nil {
 		l.show.release()
+	}
+	if l.held != nil {
+		_ = l.held.Close()
+		l.held = nil
 	}
 }
 

@@ -16,8 +16,9 @@ import (
 
 // runningCommand is a registered command until its last process is gone.
 type runningCommand struct {
-	reg   *proc.Registration
-	ended bool // its program has ended; what it left in the background may live on. Guarded by runs.mu
+	reg    *proc.Registration
+	forget func() // takes it back from the keeper
+	ended  bool   // its program has ended; what it left in the background may live on. Guarded by runs.mu
 }
 
 // registerCommand registers the process at the other end.
@@ -41,25 +42,32 @@ func (d *Daemon) registerCommand(ctx context.Context, req CommandRequest) error 
 	if len(argv) > proc.MaxArgv {
 		argv = argv[:proc.MaxArgv]
 	}
-	c := &runningCommand{reg: &proc.Registration{
+	g := &proc.Registration{
 		PID: pid, StartTicks: start, Session: req.Session, Meta: req.Meta, Home: ws.ID, Argv: string(argv),
 		Cwd: string(req.Cwd), StartedAt: d.o.Now().UnixNano(), Each: req.Each,
-	}}
+	}
 	if req.Parent != req.Session {
-		c.reg.Parent = req.Parent
+		g.Parent = req.Parent
 	}
-	d.runs.mu.Lock()
-	if d.runs.commands == nil {
-		d.runs.commands = map[int]*runningCommand{}
-	}
-	d.runs.commands[pid] = c
-	d.runs.mu.Unlock()
-	d.runs.registry.Add(c.reg)
+	c := d.addCommand(g)
 	if err := onEnd(pid, func() { d.commandGone(c) }); err != nil {
 		d.commandGone(c)
 		return err
 	}
 	return nil
+}
+
+// addCommand makes a registered process known, here and to the keeper.
+func (d *Daemon) addCommand(g *proc.Registration) *runningCommand {
+	c := &runningCommand{reg: g, forget: d.keepCommand(g)}
+	d.runs.mu.Lock()
+	if d.runs.commands == nil {
+		d.runs.commands = map[int]*runningCommand{}
+	}
+	d.runs.commands[g.PID] = c
+	d.runs.mu.Unlock()
+	d.runs.registry.Add(g)
+	return c
 }
 
 // endCommand notes how the program of the process at the other end has ended, if it changed anything.
@@ -96,6 +104,7 @@ func (d *Daemon) commandGone(c *runningCommand) {
 		}
 	}
 	d.runs.registry.Remove(c.reg)
+	c.forget()
 }
 
 // noteEnd writes the end of a command into its rows. One that changed nothing has none, and leaves no trace.

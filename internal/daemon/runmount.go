@@ -30,6 +30,7 @@ type runMount struct {
 	point string
 	held  *os.File    // says that the directory is in use
 	users int         // guarded by runs.mounting
+	asked int         // guarded by runs.mounting; how often it was asked for
 	idle  *time.Timer // guarded by runs.mounting; nil while it has users
 }
 
@@ -56,7 +57,7 @@ func (d *Daemon) runMount(ctx context.Context, req RunMountRequest) (RunMountRep
 		if err != nil {
 			return RunMountReply{}, err
 		}
-		if _, err := d.mount(ctx, MountRequest{Workspace: ws.Name, Mountpoint: Path(point), Suid: true, AllowOther: os.Geteuid() == 0, run: true}); err != nil {
+		if _, err := d.mount(ctx, MountRequest{Workspace: ws.Name, Mountpoint: Path(point), Suid: true, AllowOther: os.Geteuid() == 0, run: true, held: held}); err != nil {
 			_ = os.Remove(point)
 			_ = held.Close()
 			return RunMountReply{}, err
@@ -72,7 +73,9 @@ func (d *Daemon) runMount(ctx context.Context, req RunMountRequest) (RunMountRep
 		m.idle.Stop()
 		m.idle = nil
 	}
-	if err := onEnd(pid, func() { d.leaveRunMount(ws.ID, m) }); err != nil {
+	forget := d.keepUser(pid, m)
+	if err := onEnd(pid, func() { forget(); d.leaveRunMount(ws.ID, m) }); err != nil {
+		forget()
 		d.dropUser(ws.ID, m)
 		return RunMountReply{}, err
 	}

@@ -137,6 +137,13 @@ func (r *Resolver) registered(g *Registration) presence {
 	return p
 }
 
+// Resume gives a registration the command that it was in this workspace before the daemon was started again.
+func (s *Sessions) Resume(g *Registration, c *store.Command) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.in = append(g.in, presence{sessions: s, session: s.registered(g), command: c})
+}
+
 // registered is the session of a registration. A name that was another writer's before, by its parent or what it was
 // started with, gets a new row.
 func (s *Sessions) registered(g *Registration) *session {

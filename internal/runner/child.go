@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -220,17 +221,30 @@ func (k *keeper) reap() {
 	}
 }
 
+// endPatience is for a daemon that was killed just now and is being started again.
+const (
+	endPatience = 3 * time.Second
+	endPause    = 50 * time.Millisecond
+)
+
 // ended tells the daemon, and ev what the daemon says.
 func (k *keeper) ended(ev *event) {
-	c, err := daemon.Dial(k.spec.Store)
-	if err != nil || c == nil {
-		ev.Unknown = true
-		return
+	for deadline := time.Now().Add(endPatience); ; time.Sleep(endPause) {
+		c, err := daemon.Dial(k.spec.Store)
+		if err == nil && c != nil {
+			var res daemon.EndReply
+			res, err = c.EndCommand(context.Background(), daemon.EndRequest{Exit: ev.Exit, Signal: ev.Signal})
+			if err == nil {
+				ev.Commands = res.Commands
+				return
+			}
+			if !errors.As(err, new(*daemon.GoneError)) {
+				break
+			}
+		}
+		if time.Now().After(deadline) {
+			break
+		}
 	}
-	res, err := c.EndCommand(context.Background(), daemon.EndRequest{Exit: ev.Exit, Signal: ev.Signal})
-	if err != nil {
-		ev.Unknown = true
-		return
-	}
-	ev.Commands = res.Commands
+	ev.Unknown = true
 }
