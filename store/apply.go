@@ -152,6 +152,11 @@ func (a *applier) add(ctx context.Context, op *Op) error {
 	if err := a.ended(ctx, op); err != nil {
 		return err
 	}
+	if op.conflicting() {
+		if err := a.conflicts(ctx, op); err != nil {
+			return err
+		}
+	}
 	if op.Pointer != nil || len(op.Tags) > 0 || len(op.Pins) > 0 {
 		if err := a.flush(ctx); err != nil {
 			return err

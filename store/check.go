@@ -176,6 +176,7 @@ func counterUses() []struct{ counter, query string } {
 		{"command", `SELECT max(id) FROM command`},
 		{"timeline", `SELECT max(id) FROM timeline`},
 		{"workspace", `SELECT max(id) FROM workspace`},
+		{"conflict", `SELECT max(id) FROM conflict`},
 	}
 }
 

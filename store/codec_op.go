@@ -22,7 +22,8 @@ const (
 	opEnded
 	opPatches // some contents are provisional
 	opElide
-	opFlags = iota // how many
+	opConflicts        // or what was seen
+	opFlags     = iota // how many
 )
 
 // appendOp appends the encoding of op to b. Of the attribution it writes the ids, and the rows in fresh (may be nil).
@@ -57,6 +58,9 @@ func appendOp(b []byte, op *Op, fresh *attributionRows) []byte {
 	}
 	if op.Elide != nil {
 		flags |= opElide
+	}
+	if op.conflicting() {
+		flags |= opConflicts
 	}
 	b = append(b, opFormat, byte(op.Kind))
 	b = putUint(b, flags)
@@ -132,6 +136,9 @@ func appendOp(b []byte, op *Op, fresh *attributionRows) []byte {
 	if op.Elide != nil {
 		b = appendElided(b, op)
 	}
+	if flags&opConflicts != 0 {
+		b = appendConflicts(b, op)
+	}
 	return b
 }
 
@@ -202,6 +209,9 @@ func decodeOp(data []byte, known *knownRows) (*Op, error) {
 	}
 	if flags&opElide != 0 {
 		op.Elide = decodeElided(d, op)
+	}
+	if flags&opConflicts != 0 {
+		decodeConflicts(d, op)
 	}
 	if d.err == nil && len(d.b) != 0 {
 		d.fail("%d bytes too many", len(d.b))

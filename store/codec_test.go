@@ -138,6 +138,18 @@ func (m opMaker) op() *Op {
 			Command: CommandID(m.int()), State: CommandState(m.r.IntN(4)), Exit: m.r.IntN(257) - 1, At: m.int(),
 		})
 	}
+	for range m.r.IntN(3) {
+		op.Conflicts = append(op.Conflicts, Conflict{
+			ID: ConflictID(m.int()), Why: m.str(9), Timeline: TimelineID(m.int()), Ino: Ino(m.int()), Parent: Ino(m.int()), Name: m.str(20),
+			Base: VersionID(m.int()), Head: VersionID(m.int()), Content: m.ref(), Resolved: m.r.IntN(2) == 0,
+		})
+	}
+	for range m.r.IntN(3) {
+		op.Resolves = append(op.Resolves, ConflictID(m.int()))
+	}
+	for range m.r.IntN(3) {
+		op.Seen = append(op.Seen, SeenRow{Session: SessionID(m.int()), Ino: Ino(m.int()), Version: VersionID(m.int())})
+	}
 	if m.r.IntN(3) == 0 {
 		op.Elide = &Elided{Ino: Ino(m.int()), Kind: OpKind(m.r.Uint32()), Parent: Ino(m.int()), Name: m.str(20), Over: VersionID(m.int())}
 		for range m.r.IntN(4) {

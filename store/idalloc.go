@@ -20,12 +20,13 @@ const (
 	idCommand
 	idTimeline
 	idWorkspace
+	idConflict
 	idKinds
 )
 
 // counterNames are the rows of table counter, by kind.
 func counterNames() []string {
-	return []string{"ino", "version", "session", "process", "command", "timeline", "workspace"}
+	return []string{"ino", "version", "session", "process", "command", "timeline", "workspace", "conflict"}
 }
 
 func (k idKind) counterName() string { return counterNames()[k] }

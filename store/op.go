@@ -51,6 +51,10 @@ type Op struct {
 	Pins     []PinChange
 	Undoes   []Undone // what it takes back
 	Ended    []CommandEnd
+	// Conflicts that it makes, and those that it ends; with the sign turned, one that was merged as soon as it was met.
+	Conflicts []Conflict
+	Resolves  []ConflictID
+	Seen      []SeenRow // what sessions have seen by now; it is saved with whatever comes next
 	// fresh holds the attribution rows that this op is the first of its journal to name: the ones to insert with it
 	// (OR IGNORE: an earlier journal may have had them). Append and the journal's decoder set it.
 	fresh *attributionRows
