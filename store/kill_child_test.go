@@ -26,6 +26,7 @@ const agentsFile = "WSFS_TEST_KILL_AGENTS"
 // orders are what a child has to do.
 type orders struct {
 	Dir, Page string // the store; the page that tells what it was at when it died
+	Events    string // the file of a disk that is told what begins and ends; "" for standard output
 	Point     string // die at the Nth time of this point, Delay after it; "" for not by itself
 	N         int
 	Delay     time.Duration
@@ -94,14 +95,16 @@ func agents(ctx context.Context, file string) error {
 	if err := gob.NewDecoder(f).Decode(&o); err != nil {
 		return err
 	}
-	pf, err := os.OpenFile(o.Page, os.O_RDWR, 0)
+	page, _, err := mapPage(o.Page)
 	if err != nil {
 		return err
 	}
-	defer pf.Close()
-	page, err := syscall.Mmap(int(pf.Fd()), 0, pageSize, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
-	if err != nil {
-		return err
+	events := os.Stdout
+	if o.Events != "" {
+		if events, err = os.OpenFile(o.Events, os.O_WRONLY, 0); err != nil {
+			return err
+		}
+		defer events.Close()
 	}
 	var mu sync.Mutex
 	left := o.N
@@ -126,6 +129,9 @@ func agents(ctx context.Context, file string) error {
 	}
 	page[pageReplay] = 0
 	fmt.Println("open")
+	if o.Events != "" {
+		fmt.Fprintln(events, "open")
+	}
 	errs := make(chan error)
 	var all []*agent
 	for i := range o.Ops {
@@ -137,7 +143,7 @@ func agents(ctx context.Context, file string) error {
 	}
 	for i, a := range all {
 		a.all = all
-		go func() { errs <- a.run(ctx, i, o.Ops[i], page, at, &mu) }()
+		go func() { errs <- a.run(ctx, i, o.Ops[i], page, at, &mu, events) }()
 	}
 	if o.Keep != "" {
 		keep, err := store.ParseRetention(o.Keep)
@@ -161,12 +167,12 @@ func die() {
 }
 
 // run tells of the beginning and the end of everything it does. A line is written whole, in the order of what happened.
-func (a *agent) run(ctx context.Context, id int, ops []mop, page []byte, at func(string), mu *sync.Mutex) error {
+func (a *agent) run(ctx context.Context, id int, ops []mop, page []byte, at func(string), mu *sync.Mutex, events *os.File) error {
 	r := rand.New(rand.NewPCG(uint64(os.Getpid()), uint64(id)))
 	say := func(what string, n int) {
 		mu.Lock()
 		defer mu.Unlock()
-		_, _ = fmt.Fprintf(os.Stdout, "%s %d %d\n", what, id, n) // the test that reads it may be gone
+		_, _ = fmt.Fprintf(events, "%s %d %d\n", what, id, n) // the test that reads it may be gone
 	}
 	for n, op := range ops {
 		say("begin", n)

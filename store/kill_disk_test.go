@@ -1,9 +1,11 @@
 package store_test
 
 import (
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -22,6 +24,7 @@ type disk struct {
 
 	mu    sync.Mutex
 	nodes []*dnode // by id, guarded by mu as all in them
+	watch *watch   // nil: nobody watches
 }
 
 type dnode struct {
@@ -33,6 +36,8 @@ type dnode struct {
 	names     map[string]*dnode // of a directory: as it reads, as it was synced, and the changes between
 	safeNames map[string]*dnode
 	changes   []dname
+	frozen    bool // a moment has safe: it is not to be changed
+	events    bool // what is written to it is not stored, but what the child tells
 }
 
 // dwrite is a write, or a new length if data is nil.
@@ -46,12 +51,17 @@ type dname struct {
 	node *dnode // nil: gone
 }
 
-// newDisk mounts a disk that holds what from holds. Where that cannot be, the test is skipped.
+// newDisk mounts a disk with a directory store that holds what from holds, and a file events. Where that cannot be, the
+// test is skipped.
 func newDisk(t *testing.T, from string) *disk {
 	t.Helper()
 	d := &disk{RawFileSystem: fuse.NewDefaultRawFileSystem(), dir: t.TempDir()}
 	d.nodes = append(d.nodes, nil)
-	d.load(t, d.node(syscall.S_IFDIR|0o755), from)
+	root := d.node(syscall.S_IFDIR | 0o755)
+	root.names["store"] = d.node(syscall.S_IFDIR | 0o755)
+	root.names["events"] = d.node(syscall.S_IFREG | 0o600)
+	root.names["events"].events = true
+	d.load(t, root.names["store"], from)
 	var err error
 	if d.server, err = fuse.NewServer(d, d.dir, &fuse.MountOptions{DirectMount: true, Name: "killdisk", MaxWrite: 1 << 17, DisableReadDirPlus: true}); err != nil {
 		t.Skipf("needs to mount a file system: %v", err)
@@ -95,7 +105,9 @@ func (d *disk) load(t *testing.T, n *dnode, from string) {
 	}
 }
 
-// cut ends the disk and writes what is left of it to a new directory.
+func (d *disk) store() string { return filepath.Join(d.dir, "store") }
+
+// cut ends the disk and writes what is left of the store to a new directory.
 func (d *disk) cut(t *testing.T, r *rand.Rand) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "store")
@@ -110,13 +122,14 @@ func (d *disk) cut(t *testing.T, r *rand.Rand) string {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.left(t, d.nodes[1], to, r)
+	d.nodes[1].names["store"].cut(t, to, r)
 	return to
 }
 
-func (d *disk) left(t *testing.T, n *dnode, to string, r *rand.Rand) {
+// cut writes what is left of n after a power cut.
+func (n *dnode) cut(t *testing.T, to string, r *rand.Rand) {
 	t.Helper()
-	if n.names == nil {
+	if n.safeNames == nil {
 		if err := os.WriteFile(to, n.left(r), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +138,7 @@ func (d *disk) left(t *testing.T, n *dnode, to string, r *rand.Rand) {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	names := n.safeNames
+	names := maps.Clone(n.safeNames)
 	for _, c := range n.changes[:r.IntN(len(n.changes)+1)] {
 		if c.node == nil {
 			delete(names, c.name)
@@ -133,16 +146,15 @@ func (d *disk) left(t *testing.T, n *dnode, to string, r *rand.Rand) {
 			names[c.name] = c.node
 		}
 	}
-	for name, c := range names {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if name != "wsfs.db-shm" { // memory that processes share
-			d.left(t, c, filepath.Join(to, name), r)
+			names[name].cut(t, filepath.Join(to, name), r)
 		}
 	}
 }
 
 // left is what a file holds after a power cut.
 func (n *dnode) left(r *rand.Rand) []byte {
-	const sector = 512 // what a disk writes at once
 	b := append([]byte(nil), n.safe...)
 	if len(n.pending) == 0 {
 		return b
@@ -154,13 +166,15 @@ func (n *dnode) left(r *rand.Rand) []byte {
 		copy(b[off:], data)
 	}
 	resize := func(n int64) { b = append(b, make([]byte, max(0, n-int64(len(b))))...)[:n] }
+	// What a disk writes at once: sectors, or less, which no disk is known to do, but nothing here may rely on that.
+	grain := []int64{512, 512, 512, 7, 100}[r.IntN(5)]
 	upTo, share := len(n.pending), 1.0
 	switch r.IntN(5) {
 	case 0: // nothing
 		upTo = 0
 	case 1: // up to the middle of a write
 		upTo = r.IntN(len(n.pending) + 1)
-	case 2, 3: // any sectors
+	case 2, 3: // any pieces
 		share = []float64{0.1, 0.5, 0.9}[r.IntN(3)]
 	}
 	for i, w := range n.pending[:upTo] {
@@ -172,11 +186,12 @@ func (n *dnode) left(r *rand.Rand) []byte {
 		}
 		end := int64(len(w.data))
 		if share == 1 && i == upTo-1 && r.IntN(2) == 0 {
-			// In the middle of it, but of no sector: the header of a segment relies on that.
-			end = max(0, (w.off+int64(r.IntN(int(end)+1)))/sector*sector-w.off)
+			if end = int64(r.IntN(int(end) + 1)); grain == 512 {
+				end = max(0, (w.off+end)/grain*grain-w.off)
+			}
 		}
 		for at := int64(0); at < end; {
-			next := min(end, (w.off+at)/sector*sector+sector-w.off)
+			next := min(end, (w.off+at)/grain*grain+grain-w.off)
 			if r.Float64() < share {
 				put(w.off+at, w.data[at:next])
 			}

@@ -69,6 +69,7 @@ func (n *dnode) resize(size int64) {
 
 func (d *disk) create(parent uint64, name string, mode uint32) *dnode {
 	n := d.node(mode)
+	d.see(seeName)
 	d.get(parent).link(name, n)
 	return n
 }
@@ -97,6 +98,7 @@ func (d *disk) Create(_ <-chan struct{}, in *fuse.CreateIn, name string, out *fu
 func (d *disk) Unlink(_ <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.see(seeName)
 	d.get(h.NodeId).link(name, nil)
 	return fuse.OK
 }
@@ -108,6 +110,7 @@ func (d *disk) Rmdir(c <-chan struct{}, h *fuse.InHeader, name string) fuse.Stat
 func (d *disk) Rename(_ <-chan struct{}, in *fuse.RenameIn, from, to string) fuse.Status {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.see(seeName)
 	n := d.get(in.NodeId).names[from]
 	if n == nil {
 		return fuse.ENOENT
@@ -133,6 +136,11 @@ func (d *disk) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, 
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := d.get(in.NodeId)
+	if n.events {
+		d.watch.tell(data)
+		return uint32(len(data)), fuse.OK
+	}
+	d.see(seeWrite)
 	w := dwrite{int64(in.Offset), slices.Clone(data)}
 	if end := w.off + int64(len(data)); end > int64(len(n.data)) {
 		n.data = append(n.data, make([]byte, end-int64(len(n.data)))...)
@@ -159,6 +167,10 @@ func (d *disk) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := d.get(in.NodeId)
+	d.see(seeSync)
+	if n.frozen {
+		n.safe, n.frozen = slices.Clone(n.safe), false
+	}
 	for _, w := range n.pending {
 		if w.data == nil {
 			n.safe = append(n.safe, make([]byte, max(0, w.off-int64(len(n.safe))))...)[:w.off]
@@ -170,6 +182,7 @@ func (d *disk) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 		copy(n.safe[w.off:], w.data)
 	}
 	n.pending = nil
+	d.see(seeSynced)
 	return fuse.OK
 }
 
@@ -177,7 +190,9 @@ func (d *disk) FsyncDir(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := d.get(in.NodeId)
+	d.see(seeSync)
 	n.safeNames, n.changes = maps.Clone(n.names), nil
+	d.see(seeSynced)
 	return fuse.OK
 }
 

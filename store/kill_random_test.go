@@ -25,9 +25,11 @@ import (
 var killFlags = struct {
 	kills *int
 	seed  *uint64
+	cuts  *int
 }{
 	flag.Int("kills", 10, "TestKillRandom: how often a child is killed; 500 by hand"),
-	flag.Uint64("killseed", 0, "TestKillRandom: what the dice start from; 0: the clock"),
+	flag.Uint64("killseed", 0, "TestKillRandom: what the dice start from, of TestPowerCuts too; 0: the clock"),
+	flag.Int("cuts", 25, "TestPowerCuts: at how many moments the power is cut; 2000 by hand"),
 }
 
 // killsPerStore bounds the history that one store of TestKillRandom grows.
@@ -42,20 +44,44 @@ const killsPerStore = 25
 // tags, forks and what is there stay as they are. In the others they collect what was dropped.
 func TestKillRandom(t *testing.T) {
 	kills := *killFlags.kills
-	seed := *killFlags.seed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("-killseed=%d", seed)
+	seed := killSeed(t)
 	c := &killCount{hit: map[string]int{}}
 	for from := 0; from < kills && !t.Failed(); from += killsPerStore {
 		t.Run(fmt.Sprint(from), func(t *testing.T) {
-			randomKills(t, c, seed+uint64(from), min(killsPerStore, kills-from))
+			randomKills(t, c, seed+uint64(from), min(killsPerStore, kills-from), 0)
 			c.report(t) // so far: 500 take minutes
 		})
 	}
 	c.report(t)
 	if !t.Failed() && c.acked < 5*c.kills {
+		t.Errorf("too little was done to tell anything")
+	}
+}
+
+func killSeed(t *testing.T) uint64 {
+	seed := *killFlags.seed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-killseed=%d", seed)
+	return seed
+}
+
+// TestPowerCuts cuts the power at many moments of the work of a few children: while one works, the disk keeps what it
+// was at random moments, before writes, before and after flushes, before names come and go. Each is a power cut: files
+// and directories lose of their own what was not synced, and what the next start makes of the rest is judged as in
+// TestKillRandom. The next child goes on with what the last cut left.
+func TestPowerCuts(t *testing.T) {
+	seed := killSeed(t)
+	c := &killCount{hit: map[string]int{}}
+	for n := uint64(0); c.cuts < *killFlags.cuts && !t.Failed(); n++ {
+		t.Run(fmt.Sprint(c.cuts), func(t *testing.T) {
+			each := min(6, (*killFlags.cuts-c.cuts+3)/4)
+			randomKills(t, c, seed+n, min(6, (*killFlags.cuts-c.cuts+4*each)/(4*each+1)), each)
+			c.report(t)
+		})
+	}
+	if !t.Failed() && c.acked < c.cuts {
 		t.Errorf("too little was done to tell anything")
 	}
 }
@@ -66,7 +92,7 @@ type killCount struct {
 }
 
 func (c *killCount) report(t *testing.T) {
-	t.Logf("%d kills, %d of them power cuts; %d things acknowledged, %d undone by a cut; killed at:", c.kills, c.cuts, c.acked, c.lost)
+	t.Logf("%d kills, %d power cuts; %d things acknowledged, %d undone by a cut; at:", c.kills, c.cuts, c.acked, c.lost)
 	for _, what := range slices.Sorted(maps.Keys(c.hit)) {
 		t.Logf("  %4d %s", c.hit[what], what)
 	}
@@ -81,8 +107,9 @@ func killPoints() map[string]int {
 	}
 }
 
-// randomKills is the life of one store.
-func randomKills(t *testing.T, c *killCount, seed uint64, rounds int) {
+// randomKills is the life of one store. With each, all are power cuts, and there are more of them: each of every kind of
+// moment of each round.
+func randomKills(t *testing.T, c *killCount, seed uint64, rounds, each int) {
 	dir := filepath.Join(t.TempDir(), "store")
 	all := makeAgents(t, dir, 3)
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -90,7 +117,7 @@ func randomKills(t *testing.T, c *killCount, seed uint64, rounds int) {
 	forgot := false // history was collected
 	for round := range rounds {
 		rs := seed<<16 | uint64(round)
-		cut := r.IntN(3) == 0
+		cut := r.IntN(3) == 0 || each > 0
 		o := orders{Dir: dir, N: 1}
 		after := time.Duration(20+r.IntN(400)) * time.Millisecond
 		if r.IntN(2) == 0 {
@@ -106,7 +133,8 @@ func randomKills(t *testing.T, c *killCount, seed uint64, rounds int) {
 			if d = newDisk(t, dir); d == nil {
 				return
 			}
-			o.Dir, after = d.dir, 2*after
+			o.Dir, after = d.store(), 2*after
+			d.watch = &watch{r: rand.New(rand.NewPCG(rs, 3)), each: each}
 		}
 		// What the agents will do, and the state after each thing.
 		var plan [][]*magent
@@ -129,7 +157,7 @@ func randomKills(t *testing.T, c *killCount, seed uint64, rounds int) {
 			o.Ops = append(o.Ops, ops)
 			plan = append(plan, states)
 		}
-		run := startKilled(t, &o, after)
+		run := startKilled(t, &o, after, d)
 		if t.Failed() {
 			if d != nil {
 				dir = d.cut(t, r)
@@ -150,15 +178,50 @@ func randomKills(t *testing.T, c *killCount, seed uint64, rounds int) {
 		if packBegun(t, dir) {
 			c.hit["pack rotation: a pack is begun and no row names it"]++
 		}
-		k := verifyAgents(t, dir, run, plan, o.Ops, cut, forgot)
+		if each > 0 {
+			c.moments(t, d.watch, &o, rs, plan, forgot)
+		}
+		left := verifyAgents(t, dir, run, plan, o.Ops, cut, forgot)
 		if t.Failed() {
 			t.Logf("round %d of seed %d: power cut %v, point %q %d +%v, store %s", round, seed, cut, o.Point, o.N, o.Delay, keep(dir))
 			return
 		}
 		for i := range all {
-			all[i] = plan[i][k[i]]
 			c.acked += run.ended[i]
-			c.lost += max(0, run.ended[i]-k[i])
+			c.lost += max(0, run.ended[i]-(left[i].n-all[i].n))
+			all[i] = left[i]
+		}
+	}
+}
+
+// moments judges the power cuts that might have been in one round.
+func (c *killCount) moments(t *testing.T, w *watch, o *orders, seed uint64, plan [][]*magent, forgot bool) {
+	t.Helper()
+	for kind, list := range w.moments {
+		for i, m := range list {
+			cut := func(to string) { m.store.cut(t, to, rand.New(rand.NewPCG(seed, uint64(100+kind*100+i)))) }
+			dir := filepath.Join(t.TempDir(), "store")
+			cut(dir)
+			run := w.at(o, m)
+			after := verifyAgents(t, dir, run, plan, o.Ops, true, forgot)
+			if t.Failed() {
+				kept, err := os.MkdirTemp("", "wsfs-cut")
+				if err != nil {
+					t.Fatal(err)
+				}
+				cut(filepath.Join(kept, "store"))
+				t.Logf("moment %d of kind %d of %d, store %s", i, kind, w.seen[kind], kept)
+				return
+			}
+			c.cuts++
+			c.hit[[]string{"moment: before a write", "moment: before a flush", "moment: after a flush", "moment: before a name"}[kind]]++
+			run.count(c, o)
+			for i := range after {
+				c.lost += max(0, run.ended[i]-(after[i].n-plan[i][0].n))
+			}
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }
@@ -191,32 +254,26 @@ func keep(dir string) string {
 	return to
 }
 
-// killed is what is known of a child that was killed.
-type killed struct {
-	page   []byte
-	events []event
-	began  []int // of each agent, how many things it has begun
-	ended  []int // and how many were acknowledged
-	synced []int // and how many of them must survive a power cut
-	opened bool
-}
-
-type event struct {
-	end   bool
-	agent int
-	n     int
-}
-
 // startKilled lets a child work, and kills it after a time from when its store is open unless it dies by itself before.
-func startKilled(t *testing.T, o *orders, after time.Duration) *killed {
+// On a disk, its events come in the order of what the disk does.
+func startKilled(t *testing.T, o *orders, after time.Duration, d *disk) *killed {
 	t.Helper()
 	tmp := t.TempDir()
 	o.Page = filepath.Join(tmp, "page")
 	if err := os.WriteFile(o.Page, make([]byte, pageSize), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	page, unmap, err := mapPage(o.Page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unmap()
+	if d != nil {
+		o.Events = filepath.Join(d.dir, "events")
+		d.watch.page = page
+	}
 	var b bytes.Buffer
-	err := gob.NewEncoder(&b).Encode(o)
+	err = gob.NewEncoder(&b).Encode(o)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(tmp, "orders"), b.Bytes(), 0o600)
 	}
@@ -239,56 +296,46 @@ func startKilled(t *testing.T, o *orders, after time.Duration) *killed {
 	if o.Point == "replayed" || o.Point == "replay durable" {
 		timer.Reset(2 * time.Second) // it may have nothing to replay
 	}
-	n := len(o.Ops)
-	k := &killed{began: make([]int, n), ended: make([]int, n), synced: make([]int, n)}
-	failed := ""
-	ends := make(map[[2]int][]int) // of what was begun: what had ended then
+	k := newKilled(len(o.Ops))
 	for in := bufio.NewReader(out); ; {
 		line, err := in.ReadString('\n')
 		if err != nil {
 			break
 		}
-		var e event
-		switch word, rest, _ := strings.Cut(strings.TrimSpace(line), " "); word {
-		case "open":
-			k.opened = true
+		if line = strings.TrimSpace(line); line == "open" {
 			timer.Reset(after)
-			continue
-		case "begin", "end":
-			e.end = word == "end"
-			if _, err := fmt.Sscan(rest, &e.agent, &e.n); err != nil {
-				t.Errorf("child: %s: %v", line, err)
-			}
-		default:
-			failed += line
-			continue
 		}
-		k.events = append(k.events, e)
-		if !e.end {
-			k.began[e.agent]++
-			ends[[2]int{e.agent, e.n}] = slices.Clone(k.ended)
-			continue
-		}
-		k.ended[e.agent]++
-		if kind := o.Ops[e.agent][e.n].Kind; kind == "sync" || kind == "writesync" {
-			for i, m := range ends[[2]int{e.agent, e.n}] {
-				k.synced[i] = max(k.synced[i], m)
-			}
-			k.synced[e.agent] = e.n + 1
-		}
+		k.hear(o, line)
 	}
 	err = cmd.Wait()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		t.Errorf("child ended with %v, not by a kill: %s\n%s", err, failed, &stderr)
+		t.Errorf("child ended with %v, not by a kill: %s\n%s", err, k.failed, &stderr)
+	} else if k.failed != "" {
+		t.Errorf("child: %s", k.failed)
 	}
 	if s := stderr.String(); s != "" {
 		t.Logf("child: %s", s)
 	}
-	if k.page, err = os.ReadFile(o.Page); err != nil {
-		t.Fatal(err)
+	if d != nil {
+		d.mu.Lock()
+		d.watch.each = 0
+		k = d.watch.at(o, &moment{lines: len(d.watch.lines)})
+		d.mu.Unlock()
 	}
+	k.page = slices.Clone(page)
 	return k
+}
+
+// mapPage maps a page that a child tells in what it is at.
+func mapPage(file string) (page []byte, unmap func(), err error) {
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	page, err = syscall.Mmap(int(f.Fd()), 0, pageSize, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	return page, func() { _ = syscall.Munmap(page) }, err
 }
 
 // count says what the child was at when it died.

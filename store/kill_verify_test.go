@@ -15,8 +15,8 @@ import (
 	"wsfs/versions"
 )
 
-// verifyAgents opens a store that a child left, and returns how many of its things each agent finds done.
-func verifyAgents(t *testing.T, dir string, run *killed, plan [][]*magent, ops [][]mop, cut, forgot bool) []int {
+// verifyAgents opens a store that a child left, and returns what each agent finds itself to be.
+func verifyAgents(t *testing.T, dir string, run *killed, plan [][]*magent, ops [][]mop, cut, forgot bool) []*magent {
 	t.Helper()
 	ctx := t.Context()
 	st, err := store.Open(ctx, dir, sqlite.Driver(), store.Options{MergeAfter: -1})
@@ -62,8 +62,10 @@ func verifyAgents(t *testing.T, dir string, run *killed, plan [][]*magent, ops [
 		t.Errorf("what is there is no prefix of what was done: the agents may have done %v", may)
 		return nil
 	}
+	var all []*magent
 	for i := range plan {
-		a := plan[i][k[i]]
+		a := plan[i][k[i]].snapshot()
+		all = append(all, a)
 		var fits []int
 		for n, yes := range may[i] {
 			if yes {
@@ -76,7 +78,7 @@ func verifyAgents(t *testing.T, dir string, run *killed, plan [][]*magent, ops [
 		s.past(ctx, a)
 		s.logs(ctx, a)
 	}
-	return k
+	return all
 }
 
 func tail(ops []mop) []string {
