@@ -21,7 +21,10 @@ const cutSuffix = ".cut"
 type segmentFile struct {
 	num  int64
 	path string
-	head *segmentHeader // nil: the header reads as zeros, but what follows does not
+	head *segmentHeader // nil: it cannot be read, or reads as zeros where what follows does not
+	torn error          // why it cannot be read
+
+	mended bool // a byte of the header was wrong
 }
 
 // listSegments returns the segments in dir, by journal and first position, and the highest number in use, cut ones
@@ -90,7 +93,6 @@ func (sf *segmentFile) readHeader() (empty bool, err error) {
 	if bytes.HasPrefix(b[:n], []byte(spareMagic)) {
 		return true, nil
 	}
-	// A header lies within one sector: a power cut leaves all of it or zeros. Anything else is damage.
 	if zero(b[:n]) {
 		empty, err := zeroFile(f)
 		if err != nil {
@@ -98,9 +100,16 @@ func (sf *segmentFile) readHeader() (empty bool, err error) {
 		}
 		return empty, nil
 	}
-	if sf.head, err = parseHeader(b[:n]); err != nil {
+	sf.head, err = parseHeader(b[:n])
+	switch {
+	case errors.Is(err, errSegVersion):
 		return false, fmt.Errorf("journal segment %s is damaged at offset 0: %w: %w; what it holds cannot be told; %s",
 			sf.path, err, ErrCorrupt, adviceMove)
+	case err != nil:
+		if sf.head = mendHeader(b[:n]); sf.head == nil {
+			sf.torn = err
+		}
+		sf.mended = sf.head != nil
 	}
 	return false, nil
 }
@@ -147,11 +156,6 @@ func zeroFile(f *os.File) (bool, error) {
 // database does not have. Opening the store for writing brings them in. While a writer runs it says true.
 func NeedsReplay(dir string) (bool, error) {
 	used, _, _, err := listSegments(journalDir(dir))
-	for range 3 {
-		if errors.Is(err, ErrCorrupt) { // a writer may have been at it
-			used, _, _, err = listSegments(journalDir(dir))
-		}
-	}
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 )
@@ -60,6 +61,8 @@ func (h *segmentHeader) append(b []byte) []byte {
 	return b
 }
 
+var errSegVersion = errors.New("its format")
+
 // parseHeader returns an error that says what is wrong with the header in b.
 func parseHeader(b []byte) (*segmentHeader, error) {
 	if len(b) < segHeader {
@@ -76,7 +79,7 @@ func parseHeader(b []byte) (*segmentHeader, error) {
 		return nil, fmt.Errorf("the checksum of its header is wrong")
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != segVersion {
-		return nil, fmt.Errorf("its format %d is not known to this program (it knows %d): open it with the version of wsfs that wrote it", v, segVersion)
+		return nil, fmt.Errorf("%w %d is not known to this program (it knows %d): open it with the version of wsfs that wrote it", errSegVersion, v, segVersion)
 	}
 	h := &segmentHeader{
 		journal: int64(binary.LittleEndian.Uint64(b[16:])),

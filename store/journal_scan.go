@@ -25,22 +25,33 @@ type journalScan struct {
 // run applies what the database does not have of the journal.
 func (js *journalScan) run(ctx context.Context) error {
 	if js.segs[0].head == nil { // and so are the others
-		js.keep(0)
-		js.r.log().Warn("journal segments have no beginning, as after a power cut: no sync of what they hold was ever acknowledged; "+
-			"they are kept beside the journal and not applied", "file", js.segs[0].path, "files", len(js.segs))
-		return nil
+		return js.headless()
 	}
 	js.id, js.salt = js.segs[0].head.journal, js.segs[0].head.salt
 	js.same = js.segs[0].head.place.known() && js.segs[0].head.place == js.r.place
 	applied := js.r.applied[js.id]
 	js.durable = applied
+	for i := range js.segs {
+		if js.segs[i].mended {
+			js.r.log().Warn("a byte of a journal segment's header was wrong; its checksum says what it was", "file", js.segs[i].path)
+		}
+	}
 	seg, ok := js.start(applied + 1)
+	off, want := segHeader, applied+1
+	if !ok && js.segs[len(js.segs)-1].head == nil { // what is missing may be in one without a header
+		h, err := js.hole(0, 0, want, applied)
+		if err != nil || !h.resume {
+			return err
+		}
+		seg, off, want, ok = h.seg, h.off, h.position, true
+	} else if ok {
+		want = js.segs[seg].head.first
+	}
 	if !ok {
 		return fmt.Errorf("journal segment %s begins at position %d of journal %d, but the database has it only up to %d: "+
 			"segments before it are gone, or the database is older than its journal: %w; put the missing files back, or %s",
 			js.segs[0].path, js.segs[0].head.first, js.id, applied, ErrCorrupt, adviceMove)
 	}
-	off, want := segHeader, js.segs[seg].head.first
 	from := max(want, applied+1)
 	for {
 		if err := js.load(seg); err != nil {
@@ -184,6 +195,9 @@ func (js *journalScan) hole(seg, off int, want, applied int64) (hole, error) {
 	path := js.segs[seg].path
 	log := js.r.log().With("file", path, "offset", off, "position", want)
 	if count == 0 {
+		if err := js.tornEnd(seg); err != nil {
+			return hole{}, err
+		}
 		switch {
 		case !js.torn(off):
 		case js.same:
