@@ -338,6 +338,13 @@ func (fl *file) holes() int64 {
 	if fl.inMem {
 		return 0
 	}
-	data := fl.validBytes + max(0, min(fl.limit, fl.committed.Size-fl.committedHoles))
+	data := fl.validBytes
+	if fl.punched && fl.spill != nil {
+		var st unix.Stat_t
+		if unix.Fstat(int(fl.spill.Fd()), &st) == nil {
+			data = min(data, st.Blocks*512)
+		}
+	}
+	data += max(0, min(fl.limit, fl.committed.Size-fl.committedHoles))
 	return max(0, fl.size-data)
 }

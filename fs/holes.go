@@ -2,7 +2,11 @@ package fs
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"wsfs/blob"
 )
@@ -42,4 +46,28 @@ func (f *FS) dataOf(c blob.Content, limit int64, valid extents) (extents, error)
 		data.add(e.Off, e.Len)
 	}
 	return data, nil
+}
+
+// unpunched is valid without what was punched, as far as the file system of the scratch file can tell. mu is held.
+func (fl *file) unpunched() extents {
+	if !fl.punched || fl.spill == nil {
+		return slices.Clone(fl.valid)
+	}
+	var data extents
+	for _, e := range fl.valid {
+		for off := e.Off; off < end(e); {
+			from, err := unix.Seek(int(fl.spill.Fd()), off, unix.SEEK_DATA)
+			if errors.Is(err, unix.ENXIO) {
+				return data
+			}
+			to, herr := unix.Seek(int(fl.spill.Fd()), max(from, off), unix.SEEK_HOLE)
+			if err != nil || herr != nil || to <= from {
+				return slices.Clone(fl.valid)
+			}
+			from = min(from, end(e))
+			data.add(from, min(to, end(e))-from)
+			off = to
+		}
+	}
+	return data
 }

@@ -3,7 +3,6 @@ package fs
 import (
 	"fmt"
 	"io"
-	"slices"
 	"syscall"
 
 	"wsfs/blob"
@@ -231,7 +230,7 @@ func (h *Handle) Seek(c *Call, off int64, whence uint32) (int64, error) {
 	size, limit := content.Size, content.Size
 	if fl != nil {
 		fl.lock(c)
-		valid, size, limit, content = slices.Clone(fl.valid), fl.size, fl.limit, fl.base
+		valid, size, limit, content = fl.unpunched(), fl.size, fl.limit, fl.base
 		if fl.inMem && fl.changed {
 			valid = extents{{Off: 0, Len: size}}
 		}

@@ -14,6 +14,7 @@ const (
 	xattrNameMax    = 255
 	xattrSizeMax    = 64 << 10 // XATTR_SIZE_MAX of Linux
 	xattrTotalMax   = 1 << 20  // of one inode: every version carries them all
+	xattrListMax    = 64 << 10 // XATTR_LIST_MAX: of more names nobody can get the list
 	xattrCreate     = 1
 	xattrReplace    = 2
 )
@@ -89,13 +90,14 @@ func (f *FS) SetXattr(c *Call, ino store.Ino, name string, value []byte, flags u
 		case !have && flags&xattrReplace != 0:
 			return nameErr("setxattr", name, syscall.ENODATA)
 		}
-		total := len(name) + len(value)
+		total, list := len(name)+len(value), len(name)+1
 		for k, v := range m {
 			if k != name {
 				total += len(k) + len(v)
+				list += len(k) + 1
 			}
 		}
-		if total > xattrTotalMax {
+		if total > xattrTotalMax || list > xattrListMax {
 			return nameErr("setxattr", name, syscall.ENOSPC)
 		}
 		m[name] = append([]byte{}, value...)

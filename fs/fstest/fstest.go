@@ -61,6 +61,7 @@ func areas() []area {
 		{"tmpfile", tmpfileTests()},
 		{"copy", copyTests()},
 		{"xattr", xattrTests()},
+		{"limits", limitsTests()},
 		{"times", timesTests()},
 		{"perm", permTests()},
 		{"users", usersTests()},
