@@ -50,6 +50,8 @@ type Entrance struct {
 	// Key tells trees of one mount apart; it must be comparable. One tree has one set of inode numbers for as long as the
 	// mount is there.
 	Key any
+	// Again says in words which tree it is, to Options.Again of a mount in another process; "": nothing does.
+	Again string
 	// Path is where it is, from the root of the mount: "main", ".wsfs/at/5m".
 	Path string
 	// Idle is how long the tree stays open although nobody looks at it.

@@ -124,6 +124,9 @@ func (f *FS) noteLocked(ino store.Ino, h *Handle, l *Lock) {
 	}
 }
 
+// IsPast reports whether it shows a state of the past, of which nothing changes any more.
+func (f *FS) IsPast() bool { return f.opts.At != nil }
+
 // mayBeKnown is called for a node that was just read: a kernel may know it from before this process, and have pages of it
 // that nobody here has heard of. FS.mu is held.
 func (f *FS) mayBeKnown(n *node) {

@@ -198,12 +198,13 @@ type Receipt struct {
 	Ino    uint64 // what was made, as kernels call it
 	Fh     uint64 // what was opened
 	Flags  uint64 // how
-	_      [2]uint64
+	Node   uint64 // that the request is about
+	_      uint64
 }
 
 // Begin is called before the request is looked at.
-func (r *Receipt) Begin(unique uint64) {
-	r.seq, r.at, r.Ino, r.Fh, r.Flags = 0, 0, 0, 0, 0
+func (r *Receipt) Begin(unique, node uint64) {
+	r.seq, r.at, r.Ino, r.Fh, r.Flags, r.Node = 0, 0, 0, 0, 0, node
 	atomic.StoreUint64(&r.Unique, unique)
 }
 

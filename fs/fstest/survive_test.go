@@ -150,12 +150,17 @@ func TestSurvive(t *testing.T) {
 	w := newWorld(t)
 	w.workspace("main")
 	w.startKeeper()
-	point := w.mount("main")
+	w.survive(w.mount("main"), surviving())
+}
+
+// survive kills the daemon under programs that work in a directory, once the files ready are there.
+func (w *world) survive(point string, programs map[string]string, ready ...string) {
+	t := w.t
 	stop := w.base + "/stop"
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	var all sync.WaitGroup
-	for name, script := range surviving() {
+	for name, script := range programs {
 		dir := point + "/" + name
 		if out, err := exec.Command("mkdir", dir).CombinedOutput(); err != nil {
 			t.Fatalf("%v %s", err, out)
@@ -167,6 +172,11 @@ func TestSurvive(t *testing.T) {
 				t.Errorf("%s: %v\n%.3000s", name, err, out)
 			}
 		})
+	}
+	for _, name := range ready {
+		if !waitFor(time.Minute, func() bool { _, err := os.Stat(name); return err == nil }) {
+			t.Errorf("%s does not come", name)
+		}
 	}
 	w.killOften(max(*opt.kills/2, 3))
 	if err := os.WriteFile(stop, nil, 0o600); err != nil {

@@ -53,6 +53,7 @@ type keptHead struct {
 	magic   uint64
 	list    atomic.Uint64 // 0 or 1
 	lengths [2]uint64
+	views   keptViews
 }
 
 const (
@@ -60,15 +61,13 @@ const (
 	keptPage    = 4096
 	receiptSize = int(unsafe.Sizeof(fs.Receipt{}))
 	keptList    = (maxWorkers + 1) * receiptSize
-	keptSize    = keptPage + 3*keptList
+	keptViewsAt = keptPage + 3*keptList
+	keptSize    = keptViewsAt + 2*keptViewsHalf
 )
 
 // NewKept makes the memory for a new mount.
 func NewKept() (*Kept, error) {
 	fd, err := unix.MemfdCreate("wsfs-receipts", unix.MFD_CLOEXEC)
-	if err == nil {
-		err = unix.Ftruncate(fd, int64(keptSize))
-	}
 	if err != nil {
 		return nil, fmt.Errorf("make memory that outlives this process: %w", err)
 	}
@@ -94,6 +93,11 @@ func OpenKept(memory int) (*Kept, error) {
 }
 
 func (k *Kept) mapMemory() error {
+	// One of an older version may be shorter.
+	if err := unix.Ftruncate(k.memory, int64(keptSize)); err != nil {
+		_ = unix.Close(k.memory)
+		return fmt.Errorf("make memory that outlives this process: %w", err)
+	}
 	mem, err := unix.Mmap(k.memory, 0, keptSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		_ = unix.Close(k.memory)
@@ -122,15 +126,18 @@ func (k *Kept) Close() {
 }
 
 // Settle finds out what was done of what may come again. It comes before anything is changed in f, and before any mount
-// of it is served.
-func (k *Kept) Settle(f *fs.FS) {
+// of it is served. f finds the file system of a view, nil if it has none that goes on.
+func (k *Kept) Settle(f func(view uint64) *fs.FS) {
 	h, workers := k.head(), k.receipts(2)
 	old := h.list.Load()
 	k.done = map[uint64]fs.Receipt{}
 	for _, list := range [][]fs.Receipt{k.receipts(int(old))[:h.lengths[old]], workers} {
 		for i := range list {
 			r := &list[i]
-			if r.Unique != 0 && f.WasDone(r) {
+			if r.Unique == 0 {
+				continue
+			}
+			if tree := f(r.Node >> viewShift); tree != nil && tree.WasDone(r) {
 				r.Settled()
 				k.done[r.Unique] = *r
 			}

@@ -17,6 +17,7 @@ func (r *rawFS) reopen() {
 		} else {
 			r.files.put(o.Fh, o.Handle)
 		}
+		r.room.held(1)
 	}
 }
 

@@ -61,7 +61,13 @@ func New(ctx context.Context, f *fs.FS, point string, o Options) (*Mount, error)
 		raw.origin = f.Observe(m)
 		if c, ok := m.transport.(*conn); ok && o.Kept != nil {
 			raw.mount, c.redo = o.Kept.Mount, raw.redo
+			raw.again(o.Kept)
 			raw.reopen()
+			if v != nil {
+				c.redo = v.redo
+				v.takeLeft(o.Kept)
+				v.ctl.again(o.Kept)
+			}
 		}
 		m.onEnd = func() {
 			f.Unobserve(raw.origin)
@@ -81,6 +87,12 @@ func NewAll(ctx context.Context, top fs.Control, point string, o Options) (*Moun
 	return mountRaw(ctx, echoes, point, o, func(m *Mount) {
 		m.echoes = echoes
 		v.bind(m, home)
+		if c, ok := m.transport.(*conn); ok && o.Kept != nil {
+			c.redo = v.redo
+			v.takeLeft(o.Kept)
+			home.again(o.Kept)
+			v.resume(o.Back)
+		}
 		m.onEnd = v.OnUnmount
 	})
 }

@@ -52,6 +52,10 @@ type Options struct {
 	NoEcho bool
 	// Kept makes the mount outlive its process, if somebody else takes what Mount.Kept returns. Close it after the mount.
 	Kept *Kept `json:"-"`
+	// Again leads to a tree by what its Entrance said for it. A mount that goes on in this process needs it.
+	Again func(what string) (*fs.Entrance, error) `json:"-"`
+	// Back are views of a mount that goes on in which something is open: they are opened at once.
+	Back []uint64 `json:"-"`
 	// BeforeReply is called with the name of the opcode when a request was done and before it is answered: tests end the
 	// process there. Nil: nobody is.
 	BeforeReply func(op string) `json:"-"`

@@ -3,7 +3,6 @@ package fuse
 import (
 	"sync"
 	"sync/atomic"
-	"syscall"
 
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 
@@ -186,12 +185,12 @@ func (r *rawControl) Open(cancel <-chan struct{}, in *gofuse.OpenIn, out *gofuse
 }
 
 func (r *rawControl) Read(cancel <-chan struct{}, in *gofuse.ReadIn, buf []byte) (gofuse.ReadResult, gofuse.Status) {
-	g := r.files.get(in.Fh)
+	c := r.host.call(cancel, &in.InHeader)
+	defer r.host.done(c)
+	g := r.file(c, in.Fh, in.NodeId)
 	if g == nil {
 		return nil, ebadf
 	}
-	c := r.host.call(cancel, &in.InHeader)
-	defer r.host.done(c)
 	n, err := g.ReadAt(&c.Call, buf[:min(len(buf), int(in.Size))], int64(in.Offset))
 	if err != nil {
 		return nil, status(err)
@@ -237,29 +236,22 @@ func (r *rawControl) Lseek(_ <-chan struct{}, in *gofuse.LseekIn, out *gofuse.Ls
 func (r *rawControl) OpenDir(cancel <-chan struct{}, in *gofuse.OpenIn, out *gofuse.OpenOut) gofuse.Status {
 	c := r.host.call(cancel, &in.InHeader)
 	defer r.host.done(c)
-	id := r.id(in.NodeId)
-	names, err := r.ctl.ReadDir(&c.Call, id)
+	list, err := r.names(c, in.NodeId)
 	if err != nil {
 		return status(err)
-	}
-	list := append([]fs.DirEntry{
-		{Name: ".", Ino: store.Ino(id), Type: syscall.S_IFDIR}, {Name: "..", Ino: store.RootIno, Type: syscall.S_IFDIR},
-	}, names...)
-	for i := range list {
-		list[i].Cookie = uint64(i) + 1
 	}
 	out.Fh = r.dirs.add(&list)
 	r.held(1)
 	return gofuse.OK
 }
 
-func (r *rawControl) ReadDir(_ <-chan struct{}, in *gofuse.ReadIn, out *gofuse.DirEntryList) gofuse.Status {
-	return r.readDir(in, func(e gofuse.DirEntry) bool { return out.AddDirEntry(e) })
+func (r *rawControl) ReadDir(cancel <-chan struct{}, in *gofuse.ReadIn, out *gofuse.DirEntryList) gofuse.Status {
+	return r.readDir(cancel, in, func(e gofuse.DirEntry) bool { return out.AddDirEntry(e) })
 }
 
 // ReadDirPlus tells no attributes, which the kernel then asks for if somebody wants to know: they may lead into trees.
-func (r *rawControl) ReadDirPlus(_ <-chan struct{}, in *gofuse.ReadIn, out *gofuse.DirEntryList) gofuse.Status {
-	return r.readDir(in, func(e gofuse.DirEntry) bool {
+func (r *rawControl) ReadDirPlus(cancel <-chan struct{}, in *gofuse.ReadIn, out *gofuse.DirEntryList) gofuse.Status {
+	return r.readDir(cancel, in, func(e gofuse.DirEntry) bool {
 		entry := out.AddDirLookupEntry(e)
 		if entry == nil {
 			return false
@@ -269,8 +261,10 @@ func (r *rawControl) ReadDirPlus(_ <-chan struct{}, in *gofuse.ReadIn, out *gofu
 	})
 }
 
-func (r *rawControl) readDir(in *gofuse.ReadIn, add func(gofuse.DirEntry) bool) gofuse.Status {
-	list := r.dirs.get(in.Fh)
+func (r *rawControl) readDir(cancel <-chan struct{}, in *gofuse.ReadIn, add func(gofuse.DirEntry) bool) gofuse.Status {
+	c := r.host.call(cancel, &in.InHeader)
+	defer r.host.done(c)
+	list := r.listing(c, in.Fh, in.NodeId)
 	if list == nil {
 		return ebadf
 	}

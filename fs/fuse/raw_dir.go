@@ -41,7 +41,7 @@ func (d *dirHandle) lock(c *caller) {
 }
 
 func (r *rawFS) ReadDir(cancel <-chan struct{}, in *gofuse.ReadIn, out *gofuse.DirEntryList) gofuse.Status {
-	d := r.dirs.get(in.Fh)
+	d := r.listing(in.Fh, &in.InHeader)
 	if d == nil {
 		return ebadf
 	}
@@ -55,7 +55,7 @@ func (r *rawFS) ReadDir(cancel <-chan struct{}, in *gofuse.ReadIn, out *gofuse.D
 // ReadDirPlus adds attributes, so that the kernel need not look every name up. An entry that does not fit any more is
 // not counted as looked up; "." and ".." never are.
 func (r *rawFS) ReadDirPlus(cancel <-chan struct{}, in *gofuse.ReadIn, out *gofuse.DirEntryList) gofuse.Status {
-	d := r.dirs.get(in.Fh)
+	d := r.listing(in.Fh, &in.InHeader)
 	if d == nil {
 		return ebadf
 	}

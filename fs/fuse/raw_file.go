@@ -100,7 +100,7 @@ func (f *filled) Done() {
 }
 
 func (r *rawFS) Read(cancel <-chan struct{}, in *gofuse.ReadIn, buf []byte) (gofuse.ReadResult, gofuse.Status) {
-	h := r.files.get(in.Fh)
+	h := r.file(in.Fh, &in.InHeader)
 	if h == nil {
 		return nil, ebadf
 	}
@@ -152,7 +152,7 @@ func (r *rawFS) Writev(<-chan struct{}, *gofuse.WriteIn, [][]byte) (uint32, gofu
 }
 
 func (r *rawFS) Flush(cancel <-chan struct{}, in *gofuse.FlushIn) gofuse.Status {
-	h := r.files.get(in.Fh)
+	h := r.file(in.Fh, &in.InHeader)
 	if h == nil {
 		return ebadf
 	}
@@ -174,7 +174,7 @@ func (r *rawFS) Release(cancel <-chan struct{}, in *gofuse.ReleaseIn) {
 }
 
 func (r *rawFS) Fsync(cancel <-chan struct{}, in *gofuse.FsyncIn) gofuse.Status {
-	h := r.files.get(in.Fh)
+	h := r.file(in.Fh, &in.InHeader)
 	if h == nil {
 		return ebadf
 	}
@@ -199,7 +199,7 @@ func (r *rawFS) Fallocate(cancel <-chan struct{}, in *gofuse.FallocateIn) gofuse
 }
 
 func (r *rawFS) Lseek(cancel <-chan struct{}, in *gofuse.LseekIn, out *gofuse.LseekOut) gofuse.Status {
-	h := r.files.get(in.Fh)
+	h := r.file(in.Fh, &in.InHeader)
 	if h == nil {
 		return ebadf
 	}

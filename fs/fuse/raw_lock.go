@@ -34,7 +34,7 @@ func (r *rawFS) SetLkw(cancel <-chan struct{}, in *gofuse.LkIn) gofuse.Status {
 }
 
 func (r *rawFS) setLock(cancel <-chan struct{}, in *gofuse.LkIn, wait bool) gofuse.Status {
-	h := r.files.get(in.Fh)
+	h := r.file(in.Fh, &in.InHeader)
 	if h == nil {
 		return ebadf
 	}

@@ -30,6 +30,8 @@ type room struct {
 	refs    atomic.Int64 // of the kernel to the root
 	used    atomic.Int64 // of the kernel to all other nodes, files open, requests under way
 	handles atomic.Int64 // files and listings open; counted in used too
+	busy    atomic.Int64 // requests under way; counted in used too
+	back    bool         // the kernel knows it from before this process: used is not what it has; set once
 	last    atomic.Int64 // ns; last request
 	asked   atomic.Int64 // ns; last time that the kernel was asked to forget
 
@@ -46,8 +48,14 @@ type room struct {
 
 func (rm *room) base() uint64 { return rm.n << viewShift }
 
+func (rm *room) enter() {
+	rm.used.Add(1)
+	rm.busy.Add(1)
+}
+
 func (rm *room) leave() {
 	if rm != nil {
+		rm.busy.Add(-1)
 		rm.used.Add(-1)
 	}
 }
@@ -114,6 +122,14 @@ func (rm *room) open(cancel <-chan struct{}, yield func()) (*rawFS, *rawControl,
 		r.control = newRawControl(rm.v, rm, t.Control, rm.base()|viewSize)
 	}
 	r.origin = t.FS.Observe(&observer{rm.v.mount, store.Ino(rm.base()), rm.in.Path, t.FS})
+	if k := rm.v.kept; k != nil {
+		r.mount = k.Mount
+		r.again(k)
+		if r.control != nil {
+			r.control.again(k)
+		}
+		r.reopen()
+	}
 	rm.tree, rm.ctl = r, r.control
 	rm.isOpen.Store(true)
 	rm.shut = func() {
@@ -143,13 +159,20 @@ func callContext(cancel <-chan struct{}) (context.Context, func()) {
 }
 
 // close closes the tree unless somebody is in it, and reports whether it is closed.
-func (rm *room) close() bool {
+func (rm *room) close() bool { return rm.closeIf(func() bool { return rm.used.Load() == 0 }) }
+
+// closeBack is close for a tree of which nobody knows what the kernel has: what has no handle does not count.
+func (rm *room) closeBack() bool {
+	return rm.back && rm.closeIf(func() bool { return rm.busy.Load() == 0 && rm.handles.Load() == 0 })
+}
+
+func (rm *room) closeIf(empty func() bool) bool {
 	rm.mu.Lock()
 	if rm.tree == nil {
 		rm.mu.Unlock()
 		return true
 	}
-	if rm.used.Load() != 0 {
+	if !empty() {
 		rm.mu.Unlock()
 		return false
 	}
@@ -208,7 +231,7 @@ func (rm *room) end() {
 // has memory, so it is asked to forget them first.
 func (rm *room) tidy(now time.Time) {
 	idle := rm.in.Idle.Nanoseconds()
-	if now.UnixNano()-rm.last.Load() < idle {
+	if rm.back || now.UnixNano()-rm.last.Load() < idle {
 		return
 	}
 	if rm.used.Load() == 0 {
@@ -325,7 +348,7 @@ func (m *Mount) Vacate(key any) error {
 	if rm.handles.Load() == 0 && !rm.inhabited(true) {
 		rm.empty()
 		for end := time.Now().Add(forgetWait); ; time.Sleep(2 * time.Millisecond) {
-			if rm.used.Load() == 0 && rm.close() {
+			if rm.used.Load() == 0 && rm.close() || rm.closeBack() {
 				return nil
 			}
 			if time.Now().After(end) {

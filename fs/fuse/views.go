@@ -34,6 +34,10 @@ type views struct {
 	next    uint64           // guarded by mu; view to give next
 	closed  bool             // guarded by mu
 
+	kept  *Kept             // nil: the trees end with this process
+	left  left              // guarded by mu
+	noted map[uint64]string // guarded by mu; what kept has
+
 	sweeps  atomic.Bool    // somebody looks after the rooms; written under mu
 	sweeper sync.WaitGroup // whoever does
 }
@@ -87,7 +91,7 @@ func (v *views) roomOf(in *fs.Entrance) *room {
 	defer v.mu.Unlock()
 	rm := v.byKey[in.Key]
 	if rm == nil {
-		rm = &room{v: v, n: v.number(in.Key), in: in}
+		rm = &room{v: v, n: v.number(in), in: in}
 		rm.touch()
 		v.rooms[rm.n], v.byKey[in.Key] = rm, rm
 	}
@@ -96,14 +100,25 @@ func (v *views) roomOf(in *fs.Entrance) *room {
 }
 
 // number is the view of a tree: the one it had, or a new one. v.mu is held.
-func (v *views) number(key any) uint64 {
+func (v *views) number(in *fs.Entrance) uint64 {
+	n := v.numberOf(in)
+	v.note(n, in)
+	return n
+}
+
+func (v *views) numberOf(in *fs.Entrance) uint64 {
+	key := in.Key
 	if n, ok := v.numbers[key]; ok && v.rooms[n] == nil {
+		return n
+	}
+	if n, ok := v.left.numbers[in.Again]; ok && v.rooms[n] == nil {
+		v.numbers[key] = n
 		return n
 	}
 	if len(v.numbers) >= maxNumbers {
 		clear(v.numbers)
 	}
-	for v.rooms[v.next] != nil {
+	for v.rooms[v.next] != nil || v.left.views[v.next] != "" {
 		v.advance()
 	}
 	n := v.next
@@ -124,7 +139,7 @@ func (v *views) room(id uint64) *room {
 	defer v.mu.RUnlock()
 	rm := v.rooms[id>>viewShift&^1]
 	if rm != nil {
-		rm.used.Add(1)
+		rm.enter()
 	}
 	return rm
 }
@@ -144,6 +159,10 @@ func (v *views) at(cancel <-chan struct{}, h *gofuse.InHeader) (gofuse.RawFileSy
 		return v.ctl, nil, gofuse.OK
 	}
 	rm := v.room(h.NodeId)
+	if rm == nil && v.kept != nil {
+		v.mount.transport.yield(h)
+		rm = v.comeBack(h.NodeId)
+	}
 	if rm == nil {
 		return nil, nil, estale
 	}
@@ -194,6 +213,7 @@ func (v *views) sweep() {
 		open := 0
 		for n, rm := range v.rooms {
 			switch {
+			case rm.back: // nobody closes it but Vacate
 			case !rm.isClosed() || rm.used.Load() != 0:
 				open++
 			case rm.refs.Load() <= 0:

@@ -166,7 +166,7 @@ func (w *worker) begin(h *gofuse.InHeader) (done *fs.Receipt, ok bool) {
 		c.init = bytes.Clone(w.q.in)
 	}
 	if changing(h.Opcode) {
-		w.c.receipts[w.id].Begin(h.Unique &^ uniqueResend)
+		w.c.receipts[w.id].Begin(h.Unique&^uniqueResend, h.NodeId)
 	}
 	if c.passed {
 		return nil, false

@@ -17,7 +17,7 @@ import (
 const allLabel = "@all"
 
 // mountAll makes the mount that shows every workspace of the store as a directory.
-func (d *Daemon) mountAll(ctx context.Context, req *MountRequest) (*fuse.Mount, error) {
+func (d *Daemon) mountAll(ctx context.Context, req *MountRequest, kept *fuse.Kept, back []uint64) (*fuse.Mount, error) {
 	if req.Workspace != "" || req.Revision != "" || req.Temporary {
 		return nil, Fail(ExitUsage, "mount all workspaces on %s: no workspace, revision or --ephemeral-fork goes with it: %w", req.Mountpoint, syscall.EINVAL)
 	}
@@ -35,13 +35,15 @@ func (d *Daemon) mountAll(ctx context.Context, req *MountRequest) (*fuse.Mount, 
 			return d.entrance(name, id, point, session), nil
 		},
 	}
-	return fuse.NewAll(context.WithoutCancel(ctx), top, point, d.mountOptions(req, allLabel))
+	o := d.mountOptions(req, allLabel)
+	o.Kept, o.BeforeReply, o.Back, o.Again = kept, d.o.beforeReply, back, d.again(point, session)
+	return fuse.NewAll(context.WithoutCancel(ctx), top, point, o)
 }
 
 // entrance leads into a workspace under a mount of all. It is opened when somebody goes in.
 func (d *Daemon) entrance(name string, id store.WorkspaceID, point, session string) *fs.Entrance {
 	return &fs.Entrance{
-		Key: id, Path: name, Idle: d.liveIdle,
+		Key: id, Path: name, Idle: d.liveIdle, Again: liveTree(id),
 		Attr: func(c *fs.Call) (fs.Attr, error) {
 			c.Blocks()
 			s, err := d.slot(context.Background(), name, id)

@@ -38,9 +38,9 @@ type keptMount struct {
 	Run       bool              `json:"run,omitempty"`
 }
 
-// keeps reports whether a mount can be one that outlives this daemon. One of all workspaces cannot: its trees come and go.
+// keeps reports whether a mount can be one that outlives this daemon.
 func (d *Daemon) keeps(req *MountRequest) bool {
-	return d.o.Keeper != nil && !req.All && (req.Transport == "" || req.Transport == string(fuse.TransportOwn))
+	return d.o.Keeper != nil && (req.Transport == "" || req.Transport == string(fuse.TransportOwn))
 }
 
 // newKept makes what outlives this daemon of a new mount; nil if nothing does.
@@ -133,11 +133,13 @@ func (d *Daemon) dropLedger(id store.WorkspaceID, l *fs.Ledger) {
 
 // left is a mount of the daemon before, on the way to being served again.
 type left struct {
-	km   keptMount
-	fd   int
-	kept *fuse.Kept
-	held *os.File // of the mount of a run
-	show *shown
+	km    keptMount
+	again []*shown // workspaces that go on in a mount of all, by back
+	back  []uint64 // their views
+	fd    int
+	kept  *fuse.Kept
+	held  *os.File // of the mount of a run
+	show  *shown
 }
 
 // takeOver goes on with the mounts that the daemon before left. What cannot go on ends, as if nobody had kept it.
@@ -164,7 +166,7 @@ func (d *Daemon) takeOver(ctx context.Context) {
 			d.giveUp(l, err)
 			continue
 		}
-		l.kept.Settle(l.show.f)
+		l.kept.Settle(l.settled)
 		ready = append(ready, l)
 	}
 	d.resumeCommands(ctx, runs.commands)
@@ -262,6 +264,9 @@ func (d *Daemon) giveUp(l *left, err error) {
 	if l.show != nil {
 		l.show.release()
 	}
+	for _, s := range l.again {
+		s.release()
+	}
 	if l.held != nil {
 		_ = l.held.Close()
 		l.held = nil
@@ -270,6 +275,10 @@ func (d *Daemon) giveUp(l *left, err error) {
 
 // reopen opens what a mount showed.
 func (d *Daemon) reopen(ctx context.Context, l *left) error {
+	if l.km.Request.All {
+		l.show = &shown{workspace: allLabel, release: func() {}}
+		return d.reopenAll(ctx, l)
+	}
 	ws, err := d.st.WorkspaceByID(ctx, l.km.Workspace)
 	if err != nil {
 		return err
@@ -300,7 +309,17 @@ func (d *Daemon) serveAgain(ctx context.Context, l *left) error {
 	d.mu.Unlock()
 	fd := l.fd
 	l.fd = -1 // whatever comes, the mount closes it
-	m, err := d.serveShown(ctx, &req, l.show, l.kept)
+	var m *fuse.Mount
+	var err error
+	if req.All {
+		m, err = d.mountAll(ctx, &req, l.kept, l.back)
+		for _, s := range l.again { // the mount has them now
+			s.release()
+		}
+		l.again = nil
+	} else {
+		m, err = d.serveShown(ctx, &req, l.show, l.kept)
+	}
 	if err != nil {
 		_ = syscall.Close(fd)
 		return err

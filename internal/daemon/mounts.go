@@ -129,7 +129,7 @@ func (d *Daemon) waitParted(ctx context.Context, point string) {
 // mountOn mounts what req asks for.
 func (d *Daemon) mountOn(ctx context.Context, req *MountRequest, kept *fuse.Kept) (*shown, *fuse.Mount, error) {
 	if req.All {
-		m, err := d.mountAll(ctx, req)
+		m, err := d.mountAll(ctx, req, kept, nil)
 		return &shown{workspace: allLabel, release: func() {}}, m, err
 	}
 	show, err := d.show(ctx, req)
@@ -147,7 +147,7 @@ func (d *Daemon) mountOn(ctx context.Context, req *MountRequest, kept *fuse.Kept
 // serveShown mounts what show has open, or goes on with the mount of it that kept is of.
 func (d *Daemon) serveShown(ctx context.Context, req *MountRequest, show *shown, kept *fuse.Kept) (*fuse.Mount, error) {
 	o := d.mountOptions(req, show.label())
-	o.Kept, o.BeforeReply = kept, d.o.beforeReply
+	o.Kept, o.BeforeReply, o.Again = kept, d.o.beforeReply, d.again(string(req.Mountpoint), req.Session)
 	o.Resolver, o.Control = show.resolver, d.controlOf(show.slot, show.f, show.seq, string(req.Mountpoint), "", req.Session)
 	return fuse.New(context.WithoutCancel(ctx), show.f, string(req.Mountpoint), o)
 }

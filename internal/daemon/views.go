@@ -95,8 +95,12 @@ func (d *Daemon) pastOf(ctx context.Context, s *slot, rev, where string) (*fs.En
 			return nil, err
 		}
 	}
+	return d.pastEntrance(s, rev, from, where), nil
+}
+
+func (d *Daemon) pastEntrance(s *slot, rev string, from frozen, where string) *fs.Entrance {
 	return &fs.Entrance{
-		Key: pastKey{s.id, rev, from.place}, Path: where, Idle: d.pastIdle,
+		Key: pastKey{s.id, rev, from.place}, Path: where, Idle: d.pastIdle, Again: pastTree(s.id, rev, from.place, where),
 		Attr: func(c *fs.Call) (fs.Attr, error) {
 			c.Blocks()
 			view, err := d.st.ViewAt(context.Background(), from.place.Timeline, from.place.Seq)
@@ -118,7 +122,7 @@ func (d *Daemon) pastOf(ctx context.Context, s *slot, rev, where string) (*fs.En
 			}
 			return &fs.Tree{FS: f, Limit: func(c *fs.Call, a *fs.Attr) { d.limit(c, s, a) }, Close: release}, nil
 		},
-	}, nil
+	}
 }
 
 // hold is the live file system of s for a moment, nil if it is not live.
