@@ -10,7 +10,7 @@ import (
 	"wsfs/blob"
 )
 
-// versionKey is the primary key of file_version.
+// versionKey is what names a row of file_version.
 type versionKey struct {
 	timeline TimelineID
 	ino      Ino
@@ -23,6 +23,7 @@ type versionRow struct {
 	v        *Version
 	parent   VersionID // v.Parent, or that of the versions that were merged into v
 	fixed    bool      // brought more than new times of a directory
+	amend    bool
 	dropped  bool
 }
 
@@ -34,6 +35,8 @@ type versionBatch struct {
 	at   map[versionKey]int32 // index into rows
 	dirs map[versionKey]int32 // last row of each directory; seq 0 in the key
 	bulk bulk
+	// older moves the newest versions of inodes to those of before.
+	older bulk
 	// settled is what to write in the place of provisional contents.
 	settled map[blob.Ref]blob.Ref
 }
@@ -42,11 +45,12 @@ type versionBatch struct {
 // merged away in the group that the row came with.
 func newVersionBatch(drv *Driver) versionBatch {
 	return versionBatch{
-		at:   make(map[versionKey]int32),
-		dirs: make(map[versionKey]int32),
-		bulk: newInsert(drv, `file_version (timeline_id, ino, seq, version_id, parent_version_id, replaced_version_id,
+		at:    make(map[versionKey]int32),
+		dirs:  make(map[versionKey]int32),
+		older: bulk{head: "UPDATE file_version SET past = 1 WHERE (timeline_id, past, ino) IN (VALUES ", row: "(?,0,?)", cols: 2, tail: ")"},
+		bulk: newInsert(drv, `file_version (timeline_id, past, ino, seq, version_id, parent_version_id, replaced_version_id,
 			merge_version_id, origin_timeline_id, mode, uid, gid, nlink, rdev, size, holes, mtime, ctime, atime, content_hash,
-			target, xattrs)`, tuples(1, versionWidth), ` ON CONFLICT (timeline_id, ino, seq) DO UPDATE SET
+			target, xattrs)`, tuples(1, 1+versionWidth), ` ON CONFLICT (timeline_id, past, ino, seq) DO UPDATE SET
 			version_id = excluded.version_id, parent_version_id = CASE WHEN file_version.version_id = excluded.version_id
 			THEN file_version.parent_version_id ELSE excluded.parent_version_id END,
 			replaced_version_id = excluded.replaced_version_id, merge_version_id = excluded.merge_version_id,
@@ -63,13 +67,14 @@ func (b *versionBatch) reset() {
 	clear(b.at)
 	clear(b.dirs)
 	b.bulk.reset()
+	b.older.reset()
 }
 
 func (b *versionBatch) add(op *Op) {
 	for i := range op.Versions {
 		v := &op.Versions[i]
 		key := versionKey{op.Timeline, v.Ino, v.Seq}
-		row := versionRow{timeline: op.Timeline, v: v, parent: v.Parent}
+		row := versionRow{timeline: op.Timeline, v: v, parent: v.Parent, amend: op.Amend}
 		dir := v.Mode&syscall.S_IFMT == syscall.S_IFDIR
 		if dir {
 			row.fixed = op.Amend || v.Parent == 0 || !onlyTimes(op, v)
@@ -141,9 +146,14 @@ func (b *versionBatch) flush(ctx context.Context, w *writer) error {
 	slices.SortFunc(b.rows, func(x, y versionRow) int {
 		return cmp.Or(cmp.Compare(x.timeline, y.timeline), cmp.Compare(x.v.Ino, y.v.Ino), cmp.Compare(x.v.Seq, y.v.Seq))
 	})
-	for i := range b.rows {
-		if !b.rows[i].dropped {
-			b.addRow(&b.rows[i])
+	b.rows = slices.DeleteFunc(b.rows, func(r versionRow) bool { return r.dropped })
+	runs := b.inodes()
+	if err := b.supersede(ctx, w, runs); err != nil {
+		return err
+	}
+	for _, run := range runs {
+		for i := range run.rows {
+			b.addRow(&run.rows[i], run.newest)
 		}
 	}
 	if err := b.bulk.flush(ctx, w); err != nil {
@@ -153,9 +163,70 @@ func (b *versionBatch) flush(ctx context.Context, w *writer) error {
 	return nil
 }
 
+// versionRun is the rows of one inode, oldest first.
+type versionRun struct {
+	rows   []versionRow
+	newest Seq // of them and of those in the table
+}
+
+func (r *versionRun) last() *versionRow { return &r.rows[len(r.rows)-1] }
+
+func (b *versionBatch) inodes() []versionRun {
+	var runs []versionRun
+	for rows := b.rows; len(rows) > 0; {
+		n := 1
+		for n < len(rows) && rows[n].timeline == rows[0].timeline && rows[n].v.Ino == rows[0].v.Ino {
+			n++
+		}
+		runs = append(runs, versionRun{rows[:n], rows[n-1].v.Seq})
+		rows = rows[n:]
+	}
+	return runs
+}
+
+const sqlNewest = `WITH k(n, t, i) AS (VALUES %s)
+	SELECT k.n, v.seq FROM k CROSS JOIN file_version v WHERE v.timeline_id = k.t AND v.past = 0 AND v.ino = k.i`
+
+// supersede moves what was the newest of each inode to the versions of before. Seqs only grow, so that a new version is newer than all that
+// are there; one that is amended mostly is the newest itself. A file that was just made, which most are, has no older ones.
+func (b *versionBatch) supersede(ctx context.Context, w *writer, runs []versionRun) error {
+	var amended []any
+	for i := range runs {
+		if r := runs[i].last(); r.amend {
+			amended = append(amended, int64(i), int64(r.timeline), int64(r.v.Ino))
+		}
+	}
+	older := make(map[int]bool)
+	c := newCells(2)
+	if err := keyed(ctx, w, sqlNewest, 3, amended, func(rows result) error {
+		if err := c.scan(rows); err != nil {
+			return err
+		}
+		i, seq := int(c.int(0)), Seq(c.int(1))
+		older[i] = seq < runs[i].newest
+		runs[i].newest = max(runs[i].newest, seq)
+		return c.bad
+	}); err != nil {
+		return err
+	}
+	for i := range runs {
+		r := &runs[i]
+		first := &r.rows[0]
+		made := first.parent == 0 && !first.amend && !first.v.IsDir()
+		if older[i] || !made && !r.last().amend {
+			b.older.add(int64(first.timeline), int64(first.v.Ino))
+		}
+	}
+	return b.older.flush(ctx, w)
+}
+
 // addRow writes a row of the timeline that made it. Only hidden segments have rows that come from elsewhere.
-func (b *versionBatch) addRow(r *versionRow) {
+func (b *versionBatch) addRow(r *versionRow, newest Seq) {
 	v := r.v
+	past := int64(0)
+	if v.Seq < newest {
+		past = 1
+	}
 	var atime, content, target, xattrs any
 	if v.Atime != v.Mtime {
 		atime = v.Atime
@@ -171,7 +242,7 @@ func (b *versionBatch) addRow(r *versionRow) {
 	if len(v.Xattrs) > 0 {
 		xattrs = encodeXattrs(v.Xattrs)
 	}
-	b.bulk.add(int64(r.timeline), int64(v.Ino), int64(v.Seq), int64(v.ID), int64(r.parent), int64(v.Replaced),
+	b.bulk.add(int64(r.timeline), past, int64(v.Ino), int64(v.Seq), int64(v.ID), int64(r.parent), int64(v.Replaced),
 		int64(v.Merge), int64(0), int64(v.Mode), int64(v.UID), int64(v.GID), int64(v.Nlink), int64(v.Rdev), v.Size, v.Holes,
 		v.Mtime, v.Ctime, atime, content, target, xattrs)
 }

@@ -58,7 +58,7 @@ func sqlChangeItems() string {
 	return `WITH k(n, t, q) AS (VALUES %s)
 		SELECT k.n, i.n, i.op, i.ino, i.parent_ino, i.name, i.from_parent_ino, i.from_name, ` + versionCols + `, ` +
 		strings.ReplaceAll(versionCols, "v.", "b.") + ` FROM k CROSS JOIN change_item i
-		LEFT JOIN file_version v ON v.timeline_id = i.timeline_id AND v.ino = i.ino AND v.seq = i.seq
+		LEFT JOIN file_version v ON v.timeline_id = i.timeline_id AND v.past IN (0, 1) AND v.ino = i.ino AND v.seq = i.seq
 		LEFT JOIN file_version b ON b.origin_timeline_id = 0 AND b.version_id = CASE v.parent_version_id
 			WHEN 0 THEN v.replaced_version_id ELSE v.parent_version_id END
 		WHERE i.timeline_id = k.t AND i.seq = k.q`

@@ -18,7 +18,7 @@ func (s *Store) Repair(ctx context.Context) (did []string, err error) {
 		return nil, err
 	}
 	r := &repair{s: s}
-	for _, step := range []func(context.Context) error{r.indexes, r.counters, r.timelines, r.chains, r.marks, r.leftovers} {
+	for _, step := range []func(context.Context) error{r.indexes, r.newest, r.counters, r.timelines, r.chains, r.marks, r.leftovers} {
 		if err := step(ctx); err != nil {
 			return r.did, s.dbError("repair", err)
 		}
@@ -119,6 +119,16 @@ func (r *repair) counters(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// newest marks the newest version of each inode on each timeline anew.
+func (r *repair) newest(ctx context.Context) error {
+	const newer = `EXISTS (SELECT 1 FROM file_version w WHERE w.timeline_id = file_version.timeline_id AND w.past IN (0, 1)
+		AND w.ino = file_version.ino AND w.seq > file_version.seq)`
+	if err := r.exec(ctx, "moved versions to those of before", `UPDATE file_version SET past = 1 WHERE past = 0 AND `+newer); err != nil {
+		return err
+	}
+	return r.exec(ctx, "marked versions as the newest", `UPDATE file_version SET past = 0 WHERE past <> 0 AND NOT `+newer)
 }
 
 func (r *repair) timelines(ctx context.Context) error {

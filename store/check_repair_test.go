@@ -36,6 +36,8 @@ func TestRepair(t *testing.T) {
 		sql        []string
 	}{
 		{"index", "made the missing index change_item_ino", []string{`DROP INDEX change_item_ino`}},
+		{"newest versions", "marked versions as the newest", []string{`UPDATE file_version SET past = 1`}},
+		{"two newest", "moved versions to those of before", []string{`UPDATE file_version SET past = 0`}},
 		{"unique index", "made the missing index file_version_id", []string{`DROP INDEX file_version_id`}},
 		{"counter", "raised the counter of version", []string{`UPDATE counter SET next = 2 WHERE name = 'version'`}},
 		{"count", "counted the changes", []string{`UPDATE timeline SET change_count = change_count + 3 WHERE hidden = 0`}},

@@ -106,6 +106,8 @@ func breakages() []breakage {
 		{46, "undo backwards", []string{`UPDATE undone SET from_seq = to_seq + 1`}},
 		{47, "parent session gone", []string{`UPDATE session_origin SET parent_id = 999 WHERE parent_id <> 0`}},
 		{47, "note of no process", []string{`INSERT INTO process_unread VALUES (9999999)`}},
+		{49, "the newest among those of before", []string{`UPDATE file_version SET past = 1 WHERE timeline_id = 1 AND ino = ` + aFile}},
+		{49, "two newest", []string{`UPDATE file_version SET past = 0 WHERE timeline_id = 1`}},
 		{45, "number given out again", []string{`UPDATE counter SET next = 3`}},
 	}
 }

@@ -198,9 +198,8 @@ func (c *checker) tree(ctx context.Context, v *View) error {
 func (c *checker) links(ctx context.Context, v *View, w *treeWalk, at func(int, string, ...any)) error {
 	done := make(map[Ino]bool)
 	for _, seg := range v.path {
-		_, err := scanAll(ctx, v.q, 3, `SELECT v.ino, v.mode, v.nlink FROM file_version v WHERE v.timeline_id = ? AND v.seq =
-			(SELECT max(w.seq) FROM file_version w WHERE w.timeline_id = v.timeline_id AND w.ino = v.ino AND w.seq <= ?)`,
-			[]any{int64(seg.Timeline), int64(seg.Cut)}, func(cl *cells) error {
+		_, err := scanAll(ctx, v.q, 3, `SELECT v.ino, v.mode, v.nlink`+sqlStateOf,
+			[]any{int64(seg.Timeline), int64(seg.Cut), int64(seg.Cut), int64(seg.Cut)}, func(cl *cells) error {
 				ino, mode, nlink := Ino(cl.int(0)), uint32(cl.int(1)), uint32(cl.int(2))
 				if done[ino] {
 					return nil

@@ -180,20 +180,19 @@ func (s *Store) shown(ctx context.Context, fn func(VersionID, blob.Content) erro
 		done := make(map[Ino]bool)
 		for _, seg := range v.path {
 			var list []row
-			if _, err := scanAll(ctx, s.r, 5, `SELECT v.ino, v.version_id, v.nlink, v.content_hash, v.size FROM file_version v
-				WHERE v.timeline_id = ? AND v.seq = (SELECT max(w.seq) FROM file_version w WHERE w.timeline_id = v.timeline_id
-				AND w.ino = v.ino AND w.seq <= ?)`, []any{int64(seg.Timeline), int64(seg.Cut)}, func(c *cells) error {
-				ino, id := Ino(c.int(0)), VersionID(c.int(1))
-				if done[ino] {
-					return nil
-				}
-				if done[ino] = true; c.int(2) == 0 || seen[id] {
-					return nil
-				}
-				seen[id] = true
-				list = append(list, row{id, blob.Content{Ref: c.ref(3), Size: c.int(4)}})
-				return c.bad
-			}); err != nil {
+			if _, err := scanAll(ctx, s.r, 5, `SELECT v.ino, v.version_id, v.nlink, v.content_hash, v.size`+sqlStateOf,
+				[]any{int64(seg.Timeline), int64(seg.Cut), int64(seg.Cut), int64(seg.Cut)}, func(c *cells) error {
+					ino, id := Ino(c.int(0)), VersionID(c.int(1))
+					if done[ino] {
+						return nil
+					}
+					if done[ino] = true; c.int(2) == 0 || seen[id] {
+						return nil
+					}
+					seen[id] = true
+					list = append(list, row{id, blob.Content{Ref: c.ref(3), Size: c.int(4)}})
+					return c.bad
+				}); err != nil {
 				return err
 			}
 			for _, r := range list {
@@ -206,45 +205,62 @@ func (s *Store) shown(ctx context.Context, fn func(VersionID, blob.Content) erro
 	return nil
 }
 
+// sqlPastContents goes along the versions of a timeline by inode, those of now and those of before together.
+const sqlPastContents = `SELECT v.ino, v.seq, v.content_hash, v.size, v.origin_timeline_id FROM file_version v
+	WHERE v.timeline_id = ? AND v.past = 0 AND (v.ino, v.seq) > (?, ?)
+	UNION ALL SELECT w.ino, w.seq, w.content_hash, w.size, w.origin_timeline_id FROM file_version w
+	WHERE w.timeline_id = ? AND w.past = 1 AND (w.ino, w.seq) > (?, ?) ORDER BY 1, 2 LIMIT ?`
+
 // history counts what is left of other versions: those of dropped workspaces, or of the others.
 func (d *du) history(ctx context.Context, dropped bool, each func(UsageOf)) error {
-	var of UsageOf
+	list, err := timelineRows(ctx, d.s.r)
+	if err != nil {
+		return err
+	}
+	for _, t := range list {
+		ws := d.owner[t.ID]
+		if gone, known := d.gone[ws]; (gone || !known) != dropped {
+			continue
+		}
+		if err := d.past(ctx, UsageOf{Timeline: t.ID, Workspace: ws, Dropped: dropped}, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// past counts what is left of the versions of one timeline; like says whose it is.
+func (d *du) past(ctx context.Context, like UsageOf, each func(UsageOf)) error {
+	of := like
 	flush := func() {
 		if of.Versions > 0 && each != nil {
 			each(of)
 		}
-		of = UsageOf{}
 	}
-	var t, ino, seq int64
+	var ino, seq int64
 	for n := gcChunk; n == gcChunk; {
 		n = 0
 		type row struct {
-			t TimelineID
 			i Ino
 			c blob.Content
 		}
 		var page []row
-		if _, err := scanAll(ctx, d.s.r, 6, `SELECT timeline_id, ino, seq, content_hash, size, origin_timeline_id FROM file_version
-			WHERE (timeline_id, ino, seq) > (?, ?, ?) ORDER BY timeline_id, ino, seq LIMIT ?`, []any{t, ino, seq, int64(gcChunk)},
+		if _, err := scanAll(ctx, d.s.r, 5, sqlPastContents, []any{int64(like.Timeline), ino, seq, int64(like.Timeline), ino, seq, int64(gcChunk)},
 			func(c *cells) error {
 				n++
-				t, ino, seq = c.int(0), c.int(1), c.int(2)
-				if c.int(5) == 0 {
-					page = append(page, row{TimelineID(t), Ino(ino), blob.Content{Ref: c.ref(3), Size: c.int(4)}})
+				ino, seq = c.int(0), c.int(1)
+				if c.int(4) == 0 {
+					page = append(page, row{Ino(ino), blob.Content{Ref: c.ref(2), Size: c.int(3)}})
 				}
 				return c.bad
 			}); err != nil {
 			return err
 		}
 		for _, r := range page {
-			ws := d.owner[r.t]
-			gone, known := d.gone[ws]
-			if (gone || !known) != dropped {
-				continue
-			}
-			if of.Timeline != r.t || of.Ino != r.i {
+			if of.Ino != r.i {
 				flush()
-				of = UsageOf{Timeline: r.t, Ino: r.i, Workspace: ws, Dropped: dropped}
+				of = like
+				of.Ino = r.i
 			}
 			b, err := d.take(ctx, r.c)
 			if err != nil {
@@ -252,7 +268,7 @@ func (d *du) history(ctx context.Context, dropped bool, each func(UsageOf)) erro
 			}
 			of.Bytes += b
 			of.Versions++
-			if dropped {
+			if like.Dropped {
 				d.u.Dropped += b
 			} else {
 				d.u.History += b

@@ -182,10 +182,10 @@ func (a *applier) flushChanges() {
 }
 
 const (
-	sqlElideVersion = `DELETE FROM file_version WHERE timeline_id = ? AND ino = ? AND seq = ?`
+	sqlElideVersion = `DELETE FROM file_version WHERE timeline_id = ? AND past IN (0, 1) AND ino = ? AND seq = ?`
 	sqlElideItems   = `DELETE FROM change_item WHERE timeline_id = ? AND seq = ?`
 	sqlElideChange  = `DELETE FROM change WHERE timeline_id = ? AND seq = ? AND NOT EXISTS (
-		SELECT 1 FROM file_version v WHERE v.timeline_id = ? AND v.ino = ? AND v.seq = ?)`
+		SELECT 1 FROM file_version v WHERE v.timeline_id = ? AND v.past IN (0, 1) AND v.ino = ? AND v.seq = ?)`
 	sqlElideBare = `UPDATE change SET kind = ?, session_id = 0, command_id = 0, process_id = 0 WHERE timeline_id = ? AND seq = ?`
 )
 

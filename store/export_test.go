@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"strings"
 
 	"wsfs/blob"
 )
@@ -39,7 +40,13 @@ func Queries(n int) map[string]string {
 		"dir past":                withKeys(sqlDirPast, n, 4),
 		"names live":              withKeys(sqlNamesLive, n, 5),
 		"names past":              withKeys(sqlNamesPast, n, 5),
-		"versions":                withKeys(sqlVersions, n, 4),
+		"versions":                withKeys(sqlVersions, n, 3),
+		"versions past":           withKeys(sqlVersionsPast, n, 4),
+		"newest":                  withKeys(sqlNewest, n, 3),
+		"supersede":               strings.ReplaceAll(newVersionBatch(&Driver{}).older.head+tuples(n, 2)+")", "(?,?)", "(?,0,?)"),
+		"version past":            sqlVersionPast,
+		"state of":                "SELECT v.ino" + sqlStateOf,
+		"all versions":            sqlAllVersions,
 		"ino live":                withKeys(sqlInoLive, n, 4),
 		"ino past":                withKeys(sqlInoPast, n, 4),
 		"seq at":                  sqlSeqAt,

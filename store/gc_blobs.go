@@ -101,24 +101,24 @@ func (m *marks) content(ctx context.Context, c blob.Content) error {
 
 // rows marks what the database names. It reads in pieces: nothing that comes meanwhile needs to be seen, see blob.Collection.
 func (m *marks) rows(ctx context.Context, pause func(context.Context) error) error {
-	var t, ino, seq int64
+	var t, past, ino, seq int64
 	for n := gcChunk; n == gcChunk; {
 		if err := pause(ctx); err != nil {
 			return err
 		}
 		n = 0
 		var large []blob.Content
-		if _, err := scanAll(ctx, m.s.r, 6, `SELECT timeline_id, ino, seq, content_hash, size, version_id FROM file_version
-			WHERE (timeline_id, ino, seq) > (?, ?, ?) ORDER BY timeline_id, ino, seq LIMIT ?`, []any{t, ino, seq, int64(gcChunk)},
+		if _, err := scanAll(ctx, m.s.r, 7, `SELECT timeline_id, past, ino, seq, content_hash, size, version_id FROM file_version
+			WHERE (timeline_id, past, ino, seq) > (?, ?, ?, ?) ORDER BY timeline_id, past, ino, seq LIMIT ?`, []any{t, past, ino, seq, int64(gcChunk)},
 			func(c *cells) error {
 				n++
-				t, ino, seq = c.int(0), c.int(1), c.int(2)
-				switch r := c.ref(3); {
-				case r.IsZero() || m.dry.goes(TimelineID(t), VersionID(c.int(5))):
-				case c.int(4) <= blob.MaxBlob:
+				t, past, ino, seq = c.int(0), c.int(1), c.int(2), c.int(3)
+				switch r := c.ref(4); {
+				case r.IsZero() || m.dry.goes(TimelineID(t), VersionID(c.int(6))):
+				case c.int(5) <= blob.MaxBlob:
 					m.add(r)
 				case !m.has(r):
-					large = append(large, blob.Content{Ref: r, Size: c.int(4)})
+					large = append(large, blob.Content{Ref: r, Size: c.int(5)})
 				}
 				return c.bad
 			}); err != nil {

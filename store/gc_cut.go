@@ -102,13 +102,27 @@ func (n *need) end(t *Timeline) (Seq, bool) {
 	return last, last < t.Head || t.GCSeq > t.Head
 }
 
+// cutVersions removes the versions that came later. Those of before go first: as long as an inode's newest version is there, its states up
+// to the end are found among them, and the step that removes it makes the last of them the newest.
 func (g *collector) cutVersions(ctx context.Context, id TimelineID, top Seq) error {
+	for _, past := range []int64{1, 0} {
+		if err := g.cutVersionsOf(ctx, id, top, past); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const sqlCutNewest = `UPDATE file_version SET past = 0 WHERE timeline_id = ? AND past = 1 AND ino = ? AND seq =
+	(SELECT max(w.seq) FROM file_version w WHERE w.timeline_id = ? AND w.past = 1 AND w.ino = ?)`
+
+func (g *collector) cutVersionsOf(ctx context.Context, id TimelineID, top Seq, past int64) error {
 	var ino, seq int64
 	for n := gcChunk; n == gcChunk; {
 		n = 0
 		var gone [][3]int64
-		if _, err := scanAll(ctx, g.s.r, 3, `SELECT ino, seq, version_id FROM file_version WHERE timeline_id = ? AND (ino, seq) > (?, ?)
-			ORDER BY ino, seq LIMIT ?`, []any{int64(id), ino, seq, int64(gcChunk)}, func(c *cells) error {
+		if _, err := scanAll(ctx, g.s.r, 3, `SELECT ino, seq, version_id FROM file_version WHERE timeline_id = ? AND past = ?
+			AND (ino, seq) > (?, ?) ORDER BY ino, seq LIMIT ?`, []any{int64(id), past, ino, seq, int64(gcChunk)}, func(c *cells) error {
 			n++
 			if ino, seq = c.int(0), c.int(1); seq > int64(top) {
 				gone = append(gone, [3]int64{ino, seq, c.int(2)})
@@ -124,7 +138,14 @@ func (g *collector) cutVersions(ctx context.Context, id TimelineID, top Seq) err
 			last := int64(0)
 			for _, r := range gone {
 				last = max(last, r[2])
-				if _, err := g.s.w.exec(ctx, `DELETE FROM file_version WHERE timeline_id = ? AND ino = ? AND seq = ?`, int64(id), r[0], r[1]); err != nil {
+				if _, err := g.s.w.exec(ctx, `DELETE FROM file_version WHERE timeline_id = ? AND past = ? AND ino = ? AND seq = ?`,
+					int64(id), past, r[0], r[1]); err != nil {
+					return err
+				}
+				if past != 0 {
+					continue
+				}
+				if _, err := g.s.w.exec(ctx, sqlCutNewest, int64(id), r[0], int64(id), r[0]); err != nil {
 					return err
 				}
 			}

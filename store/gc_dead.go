@@ -101,7 +101,7 @@ func (g *collector) bury(ctx context.Context) (n int, err error) {
 // gcTables are the tables with rows of timelines, with their keys.
 func gcTables() []struct{ name, key, order string } {
 	return []struct{ name, key, order string }{
-		{"file_version", "timeline_id, ino, seq", "ino, seq"}, {"file_node", "timeline_id, parent_ino, name", "parent_ino, name"},
+		{"file_version", "timeline_id, past, ino, seq", "past, ino, seq"}, {"file_node", "timeline_id, parent_ino, name", "parent_ino, name"},
 		{"file_node_history", "timeline_id, parent_ino, name, seq", "parent_ino, name, seq"},
 		{"undone", "timeline_id, seq, n", "seq DESC, n DESC"}, {"change_item", "timeline_id, seq, n", "seq DESC, n DESC"},
 		{"change", "timeline_id, seq", "seq DESC"},

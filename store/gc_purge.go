@@ -96,16 +96,16 @@ func (p *purge) find(ctx context.Context) error {
 		inos[ino] = true
 	}
 	holds := make(map[markKey]bool) // answers of contains
-	var t, ino, seq int64
+	var t, past, ino, seq int64
 	for n := gcChunk; n == gcChunk; {
 		n = 0
 		var page []purgeRow
-		if _, err := scanAll(ctx, p.s.r, 7, `SELECT timeline_id, ino, seq, version_id, content_hash, size, origin_timeline_id FROM file_version
-			WHERE (timeline_id, ino, seq) > (?, ?, ?) ORDER BY timeline_id, ino, seq LIMIT ?`, []any{t, ino, seq, int64(gcChunk)}, func(c *cells) error {
+		if _, err := scanAll(ctx, p.s.r, 8, `SELECT timeline_id, past, ino, seq, version_id, content_hash, size, origin_timeline_id FROM file_version
+			WHERE (timeline_id, past, ino, seq) > (?, ?, ?, ?) ORDER BY timeline_id, past, ino, seq LIMIT ?`, []any{t, past, ino, seq, int64(gcChunk)}, func(c *cells) error {
 			n++
-			t, ino, seq = c.int(0), c.int(1), c.int(2)
-			if r := c.ref(4); !r.IsZero() {
-				page = append(page, purgeRow{TimelineID(t), Ino(ino), Seq(seq), VersionID(c.int(3)), blob.Content{Ref: r, Size: c.int(5)}, c.int(6) != 0})
+			t, past, ino, seq = c.int(0), c.int(1), c.int(2), c.int(3)
+			if r := c.ref(5); !r.IsZero() {
+				page = append(page, purgeRow{TimelineID(t), Ino(ino), Seq(seq), VersionID(c.int(4)), blob.Content{Ref: r, Size: c.int(6)}, c.int(7) != 0})
 			}
 			return c.bad
 		}); err != nil {
@@ -172,7 +172,7 @@ func (p *purge) versions(ctx context.Context) error {
 				return err
 			}
 			for _, r := range rows[:n] {
-				if _, err := p.s.w.exec(ctx, `UPDATE file_version SET content_hash = ?, size = ?, holes = 0 WHERE timeline_id = ? AND ino = ? AND seq = ?
+				if _, err := p.s.w.exec(ctx, `UPDATE file_version SET content_hash = ?, size = ?, holes = 0 WHERE timeline_id = ? AND past IN (0, 1) AND ino = ? AND seq = ?
 					AND content_hash = ?`, ref[:], int64(len(note)), int64(r.t), int64(r.ino), int64(r.seq), r.c.Ref[:]); err != nil {
 					return err
 				}

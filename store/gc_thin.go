@@ -234,6 +234,11 @@ func (g *collector) statesToKeep(ctx context.Context, id TimelineID, top Seq) (f
 	return from, slices.Compact(states), nil
 }
 
+// sqlAllVersions goes along the versions of a timeline by inode, those of now and those of before together.
+const sqlAllVersions = `SELECT v.ino, v.seq, v.version_id, v.nlink FROM file_version v WHERE v.timeline_id = ? AND v.past = 0 AND (v.ino, v.seq) > (?, ?)
+	UNION ALL SELECT w.ino, w.seq, w.version_id, w.nlink FROM file_version w WHERE w.timeline_id = ? AND w.past = 1 AND (w.ino, w.seq) > (?, ?)
+	ORDER BY 1, 2 LIMIT ?`
+
 // thinVersions removes the versions that only states need which are not kept.
 func (g *collector) thinVersions(ctx context.Context, id TimelineID, k *kept) error {
 	type row struct {
@@ -259,7 +264,8 @@ func (g *collector) thinVersions(ctx context.Context, id TimelineID, k *kept) er
 			var last VersionID
 			for _, r := range gone {
 				last = max(last, r.id)
-				res, err := g.s.w.exec(ctx, `DELETE FROM file_version WHERE timeline_id = ? AND ino = ? AND seq = ?`, int64(id), int64(r.ino), int64(r.seq))
+				res, err := g.s.w.exec(ctx, `DELETE FROM file_version WHERE timeline_id = ? AND past IN (0, 1) AND ino = ? AND seq = ?`,
+					int64(id), int64(r.ino), int64(r.seq))
 				if err != nil {
 					return err
 				}
@@ -308,8 +314,8 @@ func (g *collector) thinVersions(ctx context.Context, id TimelineID, k *kept) er
 	for {
 		n := 0
 		var page []row
-		if _, err := scanAll(ctx, g.s.r, 4, `SELECT ino, seq, version_id, nlink FROM file_version WHERE timeline_id = ? AND (ino, seq) > (?, ?)
-			ORDER BY ino, seq LIMIT ?`, []any{int64(id), int64(at.ino), int64(at.seq), int64(gcChunk)}, func(c *cells) error {
+		if _, err := scanAll(ctx, g.s.r, 4, sqlAllVersions, []any{int64(id), int64(at.ino), int64(at.seq), int64(id), int64(at.ino), int64(at.seq),
+			int64(gcChunk)}, func(c *cells) error {
 			page = append(page, row{Ino(c.int(0)), Seq(c.int(1)), VersionID(c.int(2)), c.int(3)})
 			n++
 			return nil

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 )
 
@@ -11,20 +10,23 @@ import (
 // table: walking along one costs a quarter of looking its rows up one by one.
 
 const (
-	// sqlVersionsIn is every version of the inodes between two, oldest first: of each inode the last one counts.
-	sqlVersionsIn = `SELECT ` + versionCols + ` FROM file_version v WHERE v.timeline_id = ? AND v.ino >= ? AND v.ino <= ? AND v.seq <= ?
+	// sqlVersionsIn is the newest version of each inode between two.
+	sqlVersionsIn = `SELECT ` + versionCols + ` FROM file_version v WHERE v.timeline_id = ? AND v.past = 0 AND v.ino >= ? AND v.ino <= ?
 		ORDER BY v.ino, v.seq`
-	sqlVersionAt = `SELECT ` + versionCols + ` FROM file_version v WHERE v.timeline_id = ? AND v.ino = ? AND v.seq <= ?
+	// One inode: its newest version, and if that is too new, the one that was the newest at the cut.
+	sqlVersionAt   = `SELECT ` + versionCols + ` FROM file_version v WHERE v.timeline_id = ? AND v.past = 0 AND v.ino = ?`
+	sqlVersionPast = `SELECT ` + versionCols + ` FROM file_version v WHERE v.timeline_id = ? AND v.past = 1 AND v.ino = ? AND v.seq <= ?
 		ORDER BY v.seq DESC LIMIT 1`
+
+	// sqlStateOf is every inode's version v on a timeline at a cut. Values: the timeline, and three times the cut. l is the newest.
+	sqlStateOf = ` FROM file_version l CROSS JOIN file_version v WHERE l.timeline_id = ? AND l.past = 0
+		AND v.timeline_id = l.timeline_id AND v.past = CASE WHEN l.seq <= ? THEN 0 ELSE 1 END AND v.ino = l.ino
+		AND v.seq = CASE WHEN l.seq <= ? THEN l.seq ELSE (SELECT max(w.seq) FROM file_version w
+			WHERE w.timeline_id = l.timeline_id AND w.past = 1 AND w.ino = l.ino AND w.seq <= ?) END`
 )
 
-const (
-	// stretchGap is the longest gap in a stretch: a row that is not wanted costs a quarter of another query.
-	stretchGap = 4
-	// stretchSpare rows of a stretch may be neither wanted nor the last of their inode, beyond as many as are wanted. A file with
-	// a long history is asked for by itself.
-	stretchSpare = 64
-)
+// stretchGap is the longest gap in a stretch: a row that is not wanted costs a quarter of another query.
+const stretchGap = 4
 
 // inodes finds states of inodes in a read path.
 type inodes struct {
@@ -85,7 +87,7 @@ func (f *inodes) all(ctx context.Context) error {
 
 // on asks one segment for inodes (places in f.inos, by inode).
 func (f *inodes) on(ctx context.Context, ask []int, seg Segment) error {
-	var alone []int
+	var alone, past []int
 	for len(ask) > 0 {
 		n := 1
 		for n < len(ask) && f.inos[ask[n]]-f.inos[ask[n-1]] <= stretchGap {
@@ -93,82 +95,114 @@ func (f *inodes) on(ctx context.Context, ask []int, seg Segment) error {
 		}
 		run := ask[:n]
 		ask = ask[n:]
-		if n > 1 {
-			var err error
-			if run, err = f.stretch(ctx, run, seg); err != nil {
-				return err
-			}
+		if n == 1 {
+			alone = append(alone, run...)
+			continue
 		}
-		alone = append(alone, run...)
+		newer, err := f.stretch(ctx, run, seg)
+		if err != nil {
+			return err
+		}
+		past = append(past, newer...)
 	}
 	if len(alone) == 1 {
-		return f.one(ctx, alone[0], seg)
+		if err := f.one(ctx, alone[0], seg); err != nil {
+			return err
+		}
+	} else if err := f.each(ctx, alone, []Segment{seg}); err != nil {
+		return err
 	}
-	return f.each(ctx, alone, []Segment{seg})
+	keys := make([]any, 0, 4*len(past))
+	for _, i := range past {
+		keys = append(keys, int64(i), int64(seg.Timeline), int64(f.inos[i]), int64(seg.Cut))
+	}
+	return f.keyed(ctx, sqlVersionsPast, 4, keys, func(c *cells, n int) error { return f.found(c, 1, n) })
 }
 
-var errLong = errors.New("a stretch has more rows than it is worth")
-
-// stretch walks along the versions of a run of inodes. It gives up where that is long, and returns the rest.
-func (f *inodes) stretch(ctx context.Context, run []int, seg Segment) (rest []int, err error) {
-	spare := len(run) + stretchSpare
+// stretch walks along the newest versions of a run of inodes. It returns those of which that is too new. What has no newest version has
+// no others.
+func (f *inodes) stretch(ctx context.Context, run []int, seg Segment) (newer []int, err error) {
 	at := 0
-	args := []any{int64(seg.Timeline), int64(f.inos[run[0]]), int64(f.inos[run[len(run)-1]]), int64(seg.Cut)}
+	args := []any{int64(seg.Timeline), int64(f.inos[run[0]]), int64(f.inos[run[len(run)-1]])}
 	_, err = scanAll(ctx, f.q, versionWidth, sqlVersionsIn, args, func(c *cells) error {
 		ino := Ino(c.int(1))
 		for at < len(run) && f.inos[run[at]] < ino {
 			at++
 		}
-		if at == len(run) || f.inos[run[at]] != ino || f.out[run[at]] != nil {
-			if spare--; spare < 0 {
-				return errLong
-			}
-		}
 		for i := at; i < len(run) && f.inos[run[i]] == ino; i++ {
-			if err := f.found(c, 0, run[i]); err != nil {
+			if Seq(c.int(2)) > seg.Cut {
+				newer = append(newer, run[i])
+			} else if err := f.found(c, 0, run[i]); err != nil {
 				return err
 			}
 		}
 		return c.bad
 	})
-	if errors.Is(err, errLong) {
-		for _, i := range run[at:] {
-			f.out[i] = nil // perhaps not its last
-		}
-		return run[at:], nil
-	}
-	return nil, err
+	return newer, err
 }
 
 // one asks for one inode on one segment.
 func (f *inodes) one(ctx context.Context, i int, seg Segment) error {
-	_, err := scanAll(ctx, f.q, versionWidth, sqlVersionAt, []any{int64(seg.Timeline), int64(f.inos[i]), int64(seg.Cut)}, func(c *cells) error {
+	newer := false
+	args := []any{int64(seg.Timeline), int64(f.inos[i])}
+	_, err := scanAll(ctx, f.q, versionWidth, sqlVersionAt, args, func(c *cells) error {
+		if newer = Seq(c.int(2)) > seg.Cut; newer {
+			return c.bad
+		}
 		return f.found(c, 0, i)
 	})
+	if err != nil || !newer {
+		return err
+	}
+	_, err = scanAll(ctx, f.q, versionWidth, sqlVersionPast, append(args, int64(seg.Cut)), func(c *cells) error { return f.found(c, 0, i) })
 	return err
 }
 
 // each asks segments for inodes one by one, in few statements: the nearest that has one decides.
 func (f *inodes) each(ctx context.Context, ask []int, path []Segment) error {
-	keys := make([]any, 0, 4*len(ask)*len(path))
+	keys := make([]any, 0, 3*len(ask)*len(path))
 	for k, i := range ask {
 		for j, seg := range path {
-			keys = append(keys, int64(k*len(path)+j), int64(seg.Timeline), int64(f.inos[i]), int64(seg.Cut))
+			keys = append(keys, int64(k*len(path)+j), int64(seg.Timeline), int64(f.inos[i]))
 		}
 	}
 	nearest := make([]int, len(ask)) // the segment that it was found on, and one
-	c := newCells(1 + versionWidth)
-	return keyed(ctx, f.q, sqlVersions, 4, keys, func(rows result) error {
-		if err := c.scan(rows); err != nil {
-			return err
-		}
-		n := int(c.int(0))
+	hit := func(c *cells, n int) error {
 		k, j := n/len(path), n%len(path)
 		if nearest[k] > 0 && nearest[k]-1 < j {
 			return c.bad
 		}
 		nearest[k] = j + 1
 		return f.found(c, 1, ask[k])
+	}
+	var newer []int
+	if err := f.keyed(ctx, sqlVersions, 3, keys, func(c *cells, n int) error {
+		if Seq(c.int(3)) > path[n%len(path)].Cut {
+			newer = append(newer, n)
+			return c.bad
+		}
+		return hit(c, n)
+	}); err != nil {
+		return err
+	}
+	keys = keys[:0]
+	for _, n := range newer {
+		k, seg := n/len(path), path[n%len(path)]
+		if nearest[k] == 0 || nearest[k]-1 > n%len(path) {
+			keys = append(keys, int64(n), int64(seg.Timeline), int64(f.inos[ask[k]]), int64(seg.Cut))
+		}
+	}
+	return f.keyed(ctx, sqlVersionsPast, 4, keys, hit)
+}
+
+// keyed calls fn with each row that a query finds for its keys, and the number of the key. The version begins at column 1.
+func (f *inodes) keyed(ctx context.Context, query string, cols int, keys []any, fn func(c *cells, n int) error) error {
+	c := newCells(1 + versionWidth)
+	return keyed(ctx, f.q, query, cols, keys, func(rows result) error {
+		if err := c.scan(rows); err != nil {
+			return err
+		}
+		return fn(c, int(c.int(0)))
 	})
 }
 

@@ -23,9 +23,12 @@ const (
 		AND h.seq = (SELECT max(g.seq) FROM file_node_history g WHERE g.timeline_id = k.t AND g.parent_ino = k.p
 			AND g.name = k.name AND g.seq <= k.c)
 		AND h.end_seq > k.c`
-	sqlVersions = `WITH k(n, t, i, c) AS (VALUES %s)
-		SELECT k.n, ` + versionCols + ` FROM k CROSS JOIN file_version v WHERE v.timeline_id = k.t AND v.ino = k.i
-		AND v.seq = (SELECT max(w.seq) FROM file_version w WHERE w.timeline_id = k.t AND w.ino = k.i AND w.seq <= k.c)`
+	// an inode's newest state, and what it was at a cut before that
+	sqlVersions = `WITH k(n, t, i) AS (VALUES %s)
+		SELECT k.n, ` + versionCols + ` FROM k CROSS JOIN file_version v WHERE v.timeline_id = k.t AND v.past = 0 AND v.ino = k.i`
+	sqlVersionsPast = `WITH k(n, t, i, c) AS (VALUES %s)
+		SELECT k.n, ` + versionCols + ` FROM k CROSS JOIN file_version v WHERE v.timeline_id = k.t AND v.past = 1 AND v.ino = k.i
+		AND v.seq = (SELECT max(w.seq) FROM file_version w WHERE w.timeline_id = k.t AND w.past = 1 AND w.ino = k.i AND w.seq <= k.c)`
 )
 
 // nameHit is a row of a name; ino 0 is a tombstone, found false is no row.
@@ -121,7 +124,7 @@ type dirName struct {
 // fewInos are cheaper to ask for than to look for.
 const fewInos = 32
 
-const sqlInosIn = `SELECT v.ino FROM file_version v WHERE v.timeline_id = ? AND v.ino >= ? AND v.ino <= ? LIMIT ?`
+const sqlInosIn = `SELECT v.ino FROM file_version v WHERE v.timeline_id = ? AND v.past = 0 AND v.ino >= ? AND v.ino <= ? LIMIT ?`
 
 // inSegment leaves out those of the inodes left (indexes into inos) that a timeline has no version of at all, where that is cheap to
 // know: a segment near the end of a read path is small, and one walk along it costs less than asking for each inode.

@@ -9,7 +9,7 @@ import (
 // migrations are the steps from each schema version to the next; step i leads to version i+1. A step is never changed
 // once a release had it.
 func migrations(t Types) [][]string {
-	return [][]string{createSchema(t), append(createTables(t, 2), schema2()...), createTables(t, 3)}
+	return [][]string{createSchema(t), append(createTables(t, 2), schema2()...), createTables(t, 3), schema4(t)}
 }
 
 // migrate brings the database to SchemaVersion, one transaction a step.
@@ -25,6 +25,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	for ; v < SchemaVersion; v++ {
 		err := s.w.tx(ctx, func(ctx context.Context) error {
 			for _, q := range steps[v] {
+				s.at("migrate")
 				if _, err := s.w.conn.ExecContext(ctx, q); err != nil {
 					return fmt.Errorf("%s: %w", short(q), err)
 				}
@@ -34,6 +35,7 @@ func (s *Store) migrate(ctx context.Context) error {
 		if err != nil {
 			return s.dbError(fmt.Sprintf("bring the schema from version %d to %d", v, v+1), err)
 		}
+		s.at("migrated")
 		if s.o.Log != nil {
 			s.o.Log.InfoContext(ctx, "schema migrated", "store", s.dir, "version", v+1)
 		}

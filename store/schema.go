@@ -1,9 +1,12 @@
 package store
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // SchemaVersion is the newest schema this program knows. docs/format.md describes it.
-const SchemaVersion = 3
+const SchemaVersion = 4
 
 // table is one table as data, so that Stats and the migrations need no second list.
 type table struct {
@@ -38,11 +41,9 @@ func schemaTables() []table {
 		// superseded names: true for seq <= cut < end_seq
 		{name: "file_node_history", key: "timeline_id, parent_ino, name, seq", cols: `timeline_id INT, parent_ino INT,
 			name BYTES, seq INT, end_seq INT, ino INT, kind INT`},
-		// atime NULL: as mtime; origin_timeline_id 0: this timeline, else a copy in a hidden segment; content_hash NULL: empty
-		{name: "file_version", key: "timeline_id, ino, seq", cols: `timeline_id INT, ino INT, seq INT, version_id INT,
-			parent_version_id INT, replaced_version_id INT, merge_version_id INT, origin_timeline_id INT, mode INT, uid INT,
-			gid INT, nlink INT, rdev INT, size INT, holes INT, mtime INT, ctime INT, atime INT NULL,
-			content_hash BYTES NULL, target BYTES NULL, xattrs BYTES NULL`},
+		// atime NULL: as mtime; origin_timeline_id 0: this timeline, else a copy in a hidden segment; content_hash NULL: empty.
+		// Schema 4 puts the states of now together.
+		{name: "file_version", key: "timeline_id, ino, seq", cols: versionTableCols},
 		// inline in data, or pack_length bytes at pack_offset of a pack. Not in the order of the hashes: those are random,
 		// and one page written for each new blob is enough.
 		{name: "blob", cols: `id SERIAL PRIMARY KEY, hash BYTES, size INT, encoding INT, data BYTES NULL, pack INT,
@@ -77,6 +78,11 @@ func schemaTables() []table {
 		{name: "removal", since: 3, cols: `id INT PRIMARY KEY, at INT, kind TEXT, rule TEXT, who TEXT, detail TEXT`},
 	}
 }
+
+const versionTableCols = `timeline_id INT, ino INT, seq INT, version_id INT,
+	parent_version_id INT, replaced_version_id INT, merge_version_id INT, origin_timeline_id INT, mode INT, uid INT,
+	gid INT, nlink INT, rdev INT, size INT, holes INT, mtime INT, ctime INT, atime INT NULL,
+	content_hash BYTES NULL, target BYTES NULL, xattrs BYTES NULL`
 
 // There is deliberately no index on (timeline_id, seq) of file_node: SQLite would choose it for reading a directory
 // (214 ms instead of 0.05 ms for 100 entries); plan_test.go guards that. Nor is there one on the content of
@@ -123,44 +129,69 @@ func schema2() []string {
 	}
 }
 
+// schema4 splits versions: past 0 is an inode's newest one on its timeline, 1 one that was superseded there. What a directory shows lies
+// together then, however often it was changed. All is copied, in the order in which it will lie.
+func schema4(t Types) []string {
+	tb := table{name: "file_version_4", key: "timeline_id, past, ino, seq", cols: "past INT, " + versionTableCols}
+	var cols []string
+	for c := range strings.SplitSeq(tb.cols, ",") {
+		cols = append(cols, strings.Fields(c)[0])
+	}
+	into := "INSERT INTO file_version_4 (" + strings.Join(cols, ", ") + ") SELECT "
+	const newer = " FROM file_version v WHERE %s EXISTS (SELECT 1 FROM file_version w WHERE w.timeline_id = v.timeline_id AND w.ino = v.ino" +
+		" AND w.seq > v.seq) ORDER BY v.timeline_id, v.ino, v.seq"
+	rest := ", v." + strings.Join(cols[1:], ", v.")
+	return []string{
+		createTable(t, tb),
+		into + "0" + rest + fmt.Sprintf(newer, "NOT"),
+		into + "1" + rest + fmt.Sprintf(newer, ""),
+		"DROP TABLE file_version",
+		"ALTER TABLE file_version_4 RENAME TO file_version",
+		"CREATE UNIQUE INDEX file_version_id ON file_version(version_id) WHERE origin_timeline_id = 0",
+	}
+}
+
 // createTables makes the tables that a schema version brought.
 func createTables(t Types, version int) []string {
 	var out []string
 	for _, tb := range schemaTables() {
-		if max(tb.since, 1) != version {
-			continue
+		if max(tb.since, 1) == version {
+			out = append(out, createTable(t, tb))
 		}
-		var cols []string
-		for _, c := range strings.Split(tb.cols, ",") {
-			f := strings.Fields(c)
-			switch f[1] {
-			case "INT":
-				f[1] = t.Int
-			case "SERIAL":
-				f[1] = t.Serial
-			case "BYTES":
-				f[1] = t.Bytes
-			case "TEXT":
-				f[1] = t.Text
-			}
-			if f[len(f)-1] == "NULL" {
-				f = f[:len(f)-1]
-			} else {
-				f = append(f, "NOT NULL")
-			}
-			cols = append(cols, strings.Join(f, " "))
-		}
-		if tb.key != "" {
-			cols = append(cols, "PRIMARY KEY ("+tb.key+")")
-		}
-		s := "CREATE TABLE " + tb.name + " (" + strings.Join(cols, ", ") + ")"
-		if tb.key != "" {
-			s += t.Clustered
-		}
-		if tb.updated {
-			s += t.Updated
-		}
-		out = append(out, s)
 	}
 	return out
+}
+
+func createTable(t Types, tb table) string {
+	var cols []string
+	for c := range strings.SplitSeq(tb.cols, ",") {
+		f := strings.Fields(c)
+		switch f[1] {
+		case "INT":
+			f[1] = t.Int
+		case "SERIAL":
+			f[1] = t.Serial
+		case "BYTES":
+			f[1] = t.Bytes
+		case "TEXT":
+			f[1] = t.Text
+		}
+		if f[len(f)-1] == "NULL" {
+			f = f[:len(f)-1]
+		} else {
+			f = append(f, "NOT NULL")
+		}
+		cols = append(cols, strings.Join(f, " "))
+	}
+	if tb.key != "" {
+		cols = append(cols, "PRIMARY KEY ("+tb.key+")")
+	}
+	s := "CREATE TABLE " + tb.name + " (" + strings.Join(cols, ", ") + ")"
+	if tb.key != "" {
+		s += t.Clustered
+	}
+	if tb.updated {
+		s += t.Updated
+	}
+	return s
 }

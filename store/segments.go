@@ -314,7 +314,7 @@ func (m *merger) piece(ctx context.Context, seg Segment) (piece, error) {
 		})
 		return pc, err
 	}
-	_, err = scanAll(ctx, m.s.r, 1, `SELECT count(*) FROM (SELECT 1 FROM file_version WHERE timeline_id = ? LIMIT ?) x`,
+	_, err = scanAll(ctx, m.s.r, 1, `SELECT count(*) FROM (SELECT 1 FROM file_version WHERE timeline_id = ? AND past = 0 LIMIT ?) x`,
 		[]any{int64(seg.Timeline), int64(countMost)}, func(c *cells) error {
 			pc.rows = c.int(0)
 			return nil

@@ -60,21 +60,20 @@ type mergeStep struct {
 }
 
 const (
-	sqlBoundVersions = `SELECT max(x.k), count(*) FROM (SELECT ino AS k FROM file_version WHERE timeline_id = ? AND ino > ?
+	sqlBoundVersions = `SELECT max(x.k), count(*) FROM (SELECT ino AS k FROM file_version WHERE timeline_id = ? AND past = 0 AND ino > ?
 		ORDER BY ino LIMIT ?) x`
 	sqlBoundLive = `SELECT max(x.k), count(*) FROM (SELECT parent_ino AS k FROM file_node WHERE timeline_id = ? AND parent_ino > ?
 		ORDER BY parent_ino, name LIMIT ?) x`
 	sqlBoundPast = `SELECT max(x.k), count(*) FROM (SELECT parent_ino AS k FROM file_node_history WHERE timeline_id = ?
 		AND parent_ino > ? ORDER BY parent_ino, name, seq LIMIT ?) x`
-	// Values: the hidden segment, the timeline, after, bound, the cut, the hidden segment.
-	sqlMergeVersions = `INSERT INTO file_version (timeline_id, ino, seq, version_id, parent_version_id, replaced_version_id,
+	// Values: the hidden segment, the timeline, three times the cut, after, bound, the hidden segment.
+	sqlMergeVersions = `INSERT INTO file_version (timeline_id, past, ino, seq, version_id, parent_version_id, replaced_version_id,
 		merge_version_id, origin_timeline_id, mode, uid, gid, nlink, rdev, size, holes, mtime, ctime, atime, content_hash, target, xattrs)
-		SELECT ?, v.ino, v.seq, v.version_id, v.parent_version_id, v.replaced_version_id, v.merge_version_id,
+		SELECT ?, 0, v.ino, v.seq, v.version_id, v.parent_version_id, v.replaced_version_id, v.merge_version_id,
 		CASE v.origin_timeline_id WHEN 0 THEN v.timeline_id ELSE v.origin_timeline_id END, v.mode, v.uid, v.gid, v.nlink, v.rdev,
-		v.size, v.holes, v.mtime, v.ctime, v.atime, v.content_hash, v.target, v.xattrs
-		FROM file_version v WHERE v.timeline_id = ? AND v.ino > ? AND v.ino <= ?
-		AND v.seq = (SELECT max(w.seq) FROM file_version w WHERE w.timeline_id = v.timeline_id AND w.ino = v.ino AND w.seq <= ?)
-		AND NOT EXISTS (SELECT 1 FROM file_version h WHERE h.timeline_id = ? AND h.ino = v.ino)`
+		v.size, v.holes, v.mtime, v.ctime, v.atime, v.content_hash, v.target, v.xattrs` + sqlStateOf + `
+		AND l.ino > ? AND l.ino <= ? AND NOT EXISTS (SELECT 1 FROM file_version h WHERE h.timeline_id = ? AND h.past = 0 AND h.ino = v.ino)`
+	// Values: the hidden segment, the timeline, after, bound, the cut, the hidden segment.
 	sqlMergeLive = `INSERT INTO file_node (timeline_id, parent_ino, name, seq, ino, kind)
 		SELECT ?, f.parent_ino, f.name, f.seq, f.ino, f.kind FROM file_node f
 		WHERE f.timeline_id = ? AND f.parent_ino > ? AND f.parent_ino <= ? AND +f.seq <= ?
@@ -149,8 +148,11 @@ func (b *mergeBuild) step(ctx context.Context, s *mergeStep, after int64) (read,
 		return 0, after, err
 	}
 	args := []any{int64(b.id), int64(s.seg.Timeline), after, bound, int64(s.seg.Cut), int64(b.id)}
-	if s.copy == sqlMergePast {
-		args = append(args, int64(s.seg.Cut))
+	switch cut := int64(s.seg.Cut); s.copy {
+	case sqlMergeVersions:
+		args = []any{int64(b.id), int64(s.seg.Timeline), cut, cut, cut, after, bound, int64(b.id)}
+	case sqlMergePast:
+		args = append(args, cut)
 	}
 	res, err := w.exec(ctx, s.copy, args...)
 	if err != nil {
@@ -208,7 +210,7 @@ func (b *mergeBuild) prune(ctx context.Context, after int64) (int64, error) {
 func (m *merger) discard(ctx context.Context, id TimelineID) error {
 	w := m.s.w
 	for _, t := range []struct{ table, key, bound string }{
-		{"file_version", "ino", sqlBoundVersions}, {"file_node", "parent_ino", sqlBoundLive},
+		{"file_version", "past = 0 AND ino", sqlBoundVersions}, {"file_node", "parent_ino", sqlBoundLive},
 	} {
 		for read := int64(mergeChunk); read == mergeChunk; {
 			if m.ending() {

@@ -24,7 +24,7 @@ const (
 	stepWhere       = ` WHERE i.timeline_id = ? AND (i.seq, i.n) > (?, ?) AND i.seq <= ? ORDER BY i.seq, i.n LIMIT ?`
 	sqlStepItems    = stepItems + stepFrom + stepWhere
 	sqlStepVersions = stepItems + stepVersion + stepFrom +
-		` LEFT JOIN file_version v ON v.timeline_id = i.timeline_id AND v.ino = i.ino AND v.seq = i.seq` + stepWhere
+		` LEFT JOIN file_version v ON v.timeline_id = i.timeline_id AND v.past IN (0, 1) AND v.ino = i.ino AND v.seq = i.seq` + stepWhere
 
 	// A span is read in windows, two of them while a third is worked on, so that it takes two processors and little memory.
 	// No connection is held while a reader waits for its turn: there are only few.

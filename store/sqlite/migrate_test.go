@@ -35,6 +35,9 @@ func TestSchema1(t *testing.T) {
 		pragma(t, db, "DROP TABLE "+name)
 	}
 	pragma(t, db, "DROP INDEX workspace_timeline")
+	for _, q := range storetest.Schema3(t, "../testdata/schema1.sql") {
+		pragma(t, db, q)
+	}
 	pragma(t, db, "PRAGMA user_version = 1")
 	if st, err := store.Open(ctx, dir, sqlite.Driver(), store.Options{ReadOnly: true}); err == nil || !strings.Contains(err.Error(), "wsfs sync") {
 		t.Errorf("read an old store: %v, %v; want an error that says what to do", st, err)
