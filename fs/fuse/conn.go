@@ -85,7 +85,13 @@ func newConn(fd int, raw gofuse.RawFileSystem, o *Options) (*conn, error) {
 	if c.kept = o.Kept; c.kept != nil {
 		c.receipts, c.passed = c.kept.receipts(2), c.kept.Init == nil
 	}
-	c.buffer.New = func() any { b := make([]byte, size); return &b }
+	c.buffer.New = func() any {
+		b := make([]byte, size)
+		if c.kept != nil {
+			touch(b)
+		}
+		return &b
+	}
 	c.near = newNear()
 	c.waiter = newWaiter(fd, stopFd, o.Poll, c.near)
 	return c, nil

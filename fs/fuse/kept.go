@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -211,4 +212,12 @@ func (m *Mount) Kept() (fd int, init []byte, ok bool) {
 		return -1, nil, false
 	}
 	return c.fd, c.init, true
+}
+
+// touch makes the pages of a buffer be there. A kernel copies a request straight to pages that are; for others it asks for
+// memory first, which fails if the process was just killed, and then it ends the request with EIO: nobody gets it again.
+func touch(b []byte) {
+	for i := 0; i < len(b); i += os.Getpagesize() {
+		b[i] = 1
+	}
 }
