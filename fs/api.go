@@ -23,6 +23,8 @@ type Call struct {
 	Durable bool
 	// Cancel is closed when the caller was interrupted. May be nil.
 	Cancel <-chan struct{}
+	// Rules say what becomes of writes over what the writer has not seen; nil: the zero Rules.
+	Rules *Rules
 	// Receipt is told what was done, just before it counts. May be nil.
 	Receipt *Receipt
 }

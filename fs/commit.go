@@ -20,6 +20,8 @@ type change struct {
 	// tell is set if the change is none of a program's own: files that are open keep the bytes they have, and kernels are
 	// told by what it collects.
 	tell *teller
+	// mixed: it changed a part of a content that its session has not seen.
+	mixed bool
 	// receipt is of the request that is done with this op; made is what the op makes.
 	receipt *Receipt
 	made    store.Ino
@@ -136,6 +138,12 @@ func (ch *change) commit() (store.Slot, error) {
 	if len(f.unsettled) > 0 {
 		carried = f.carry(op)
 	}
+	watched := f.tracks.on.Load()
+	var before []blob.Content
+	if watched {
+		f.saveSeen(op)
+		before = ch.before()
+	}
 	ch.receipt.committing(op.Seq, ch.made)
 	slot, err := f.st.Append(op)
 	if err != nil {
@@ -151,8 +159,11 @@ func (ch *change) commit() (store.Slot, error) {
 		}
 	}
 	ch.applyVersions(slot)
+	if watched {
+		f.tracked(ch, before)
+	}
 	for i := range op.Names {
-		f.applyName(&op.Names[i], slot)
+		f.applyName(&op.Names[i], slot, op.Who)
 	}
 	if ch.tell == nil {
 		f.announce(ch)
@@ -189,13 +200,16 @@ func (ch *change) applyVersions(slot store.Slot) {
 	}
 }
 
-func (f *FS) applyName(nm *store.Name, slot store.Slot) {
+func (f *FS) applyName(nm *store.Name, slot store.Slot, who store.Attribution) {
 	p := f.nodeOf(nm.Parent)
 	p.slot = max(p.slot, slot)
 	old := p.dir.get(nm.Name)
 	if old != nil && old.ino != nm.Ino {
 		if holder := f.nodeOf(old.ino); holder != nil {
 			p.dir.remember(nm.Name, holder.v.ID)
+			if nm.Ino == 0 && f.tracks.on.Load() {
+				f.lostName(holder, who)
+			}
 		}
 	}
 	if nm.Ino == 0 {

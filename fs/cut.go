@@ -67,6 +67,18 @@ func (f *FS) cut(c *Call, n *node, fl *file, by *Handle) error {
 			return fmt.Errorf("make a version of %q: %w", f.label(n), err)
 		}
 	}
+	var m *met
+	knows := false
+	if changed {
+		var err error
+		if m, knows, err = f.meetsCut(c, n, fl, by, content); err != nil {
+			f.blobs.Applied(parts)
+			return fmt.Errorf("make a version of %q: %w", f.label(n), err)
+		}
+		if m != nil && m.policy == PolicyReject && !n.fresh {
+			return f.refuse(c, n, fl, m, content, parts)
+		}
+	}
 	f.mu.Lock()
 	if n.gone { // unlinked while its bytes were packed
 		f.mu.Unlock()
@@ -83,6 +95,8 @@ func (f *FS) cut(c *Call, n *node, fl *file, by *Handle) error {
 	} else {
 		ch.op.Contents = parts
 	}
+	ch.mixed = changed && !knows
+	f.clashes(ch, m, n, fl.who, content)
 	since := n.dirtySince
 	n.dirtySince = 0
 	forget := f.keepPatch(n, ch.op.Contents)
@@ -93,6 +107,9 @@ func (f *FS) cut(c *Call, n *node, fl *file, by *Handle) error {
 		f.mu.Unlock()
 		f.blobs.Applied(parts)
 		return fmt.Errorf("make a version of %q: %w", f.label(n), err)
+	}
+	if knows && fl.who.Session != nil {
+		f.sees(n.ino, fl.who.Session, n.v.ID, content)
 	}
 	if !ch.op.Amend {
 		n.draft = draft{by: by, id: n.v.ID, at: ch.now}

@@ -69,6 +69,7 @@ type FS struct {
 	locks    lockTable
 	notifier notifier
 	statfs   statfsCache
+	tracks   tracks
 	scratch  string // directory of scratch files, on the store's disk
 	limits   dirLimits
 	keeping
@@ -159,6 +160,9 @@ func Open(ctx context.Context, st *store.Store, ws *store.Workspace, o Options) 
 		go f.keepHouse()
 		return f, nil
 	}
+	if err := f.openTracks(ctx); err != nil {
+		return nil, fmt.Errorf("open workspace %q: %w", ws.Name, err)
+	}
 	if err := os.MkdirAll(f.scratch, 0o700); err != nil {
 		return nil, fmt.Errorf("open workspace %q: make the scratch directory: %w", ws.Name, err)
 	}
@@ -215,6 +219,7 @@ func (f *FS) Sync(ctx context.Context) error {
 	if err := f.flushDirTimes(); err != nil && first == nil {
 		first = err
 	}
+	f.flushSeen()
 	slot := f.st.Last()
 	if err := f.st.Sync(slot); err != nil && first == nil {
 		first = err
@@ -245,6 +250,7 @@ func (f *FS) cutOldDirt() {
 		if err := f.flushDirTimes(); err != nil {
 			f.log.Error("store directory times", "error", err)
 		}
+		f.flushSeen()
 		f.learnAll()
 	}
 }

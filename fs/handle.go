@@ -18,6 +18,10 @@ type Handle struct {
 	file *file             // nil for handles that cannot write
 	past bool              // writes past the pages of kernels; counted in node.past
 
+	rules   *Rules          // of the mount that it came by
+	seen    store.VersionID // the version that its session was last seen reading; guarded by FS.mu
+	refused bool            // what it wrote was refused: it writes nothing more; guarded by file.mu
+
 	mount, fh uint64 // what it is called in the ledger; set once, before anybody else knows it; mount 0: it is not there
 }
 
@@ -28,12 +32,17 @@ func (h *Handle) ID() store.Ino { return h.n.id }
 func (f *FS) Open(c *Call, ino store.Ino, flags uint32) (*Handle, error) {
 	acc := flags & oAccMode
 	write := acc != syscall.O_RDONLY || flags&oTrunc != 0
+	read := acc != syscall.O_WRONLY && flags&oTrunc == 0
+	watched := read && f.tracks.on.Load()
 	var who store.Attribution
 	if write {
 		if err := f.writable("open", "a file for writing"); err != nil {
 			return nil, err
 		}
+	}
+	if write || watched {
 		who = c.who()
+		f.joins(c, who.Session)
 	}
 	f.mu.Lock()
 	n, err := f.openable(c, ino)
@@ -46,6 +55,7 @@ func (f *FS) Open(c *Call, ino store.Ino, flags uint32) (*Handle, error) {
 	} else if n.young(f.now()) {
 		f.mu.Unlock()
 		who = c.who()
+		f.joins(c, who.Session)
 		f.mu.Lock()
 		if n, err = f.openable(c, ino); err != nil {
 			f.mu.Unlock()
@@ -54,6 +64,14 @@ func (f *FS) Open(c *Call, ino store.Ino, flags uint32) (*Handle, error) {
 		n.met(who)
 	}
 	h := f.newHandle(c, n, flags, who)
+	switch {
+	case !read:
+	case f.tracks.on.Load():
+		f.reads(n, who.Session)
+		h.seen = n.v.ID
+	case !write:
+		f.glance(c, n)
+	}
 	f.mu.Unlock()
 	if flags&oTrunc != 0 && h.file != nil {
 		if err := f.truncateOpen(c, h); err != nil {
@@ -85,6 +103,9 @@ func (f *FS) newHandle(c *Call, n *node, flags uint32, who store.Attribution) *H
 		f: f, n: n, who: who,
 		read: acc != syscall.O_WRONLY, write: acc != syscall.O_RDONLY,
 	}
+	if c != nil {
+		h.rules = c.Rules
+	}
 	n.opens++
 	if (h.write || flags&oTrunc != 0) && n.isReg() {
 		h.file = n.content()
@@ -108,6 +129,9 @@ func (f *FS) truncateOpen(c *Call, h *Handle) error {
 		return nil
 	}
 	if err := f.cutForeign(c, h, fl, h.who); err != nil {
+		return err
+	}
+	if err := f.mayTruncate(c, h, fl); err != nil {
 		return err
 	}
 	if err := fl.truncate(f, c, 0); err != nil {
@@ -161,6 +185,7 @@ func (f *FS) create(c *Call, parent store.Ino, name string, mode, flags uint32) 
 	f.enter(c)
 	defer f.leave()
 	who := c.who()
+	f.joins(c, who.Session)
 	f.mu.Lock()
 	p, err := f.newEntry(c, "create", parent, name)
 	if err != nil {
@@ -324,6 +349,15 @@ func (h *Handle) Release(c *Call, _ uint64) {
 		}
 	}
 	f.mu.Lock()
+	if h.file == fl && f.tracks.on.Load() && f.merges(n, 1) {
+		f.mu.Unlock()
+		fl.mu.Unlock()
+		f.enter(c)
+		f.mergeNow(c, n, 1)
+		f.leave()
+		fl.lock(c)
+		f.mu.Lock()
+	}
 	defer f.mu.Unlock()
 	if h.file == fl {
 		fl.writers--

@@ -15,6 +15,10 @@ func (h *Handle) ReadAt(c *Call, p []byte, off int64) (int, error) {
 	f.mu.Lock()
 	fl := n.file
 	content := blob.Content{Ref: n.v.Content, Size: n.v.Size}
+	if h.seen != n.v.ID && f.tracks.on.Load() {
+		f.reads(n, h.who.Session)
+		h.seen = n.v.ID
+	}
 	f.mu.Unlock()
 	if fl == nil {
 		if off >= content.Size {
@@ -63,8 +67,12 @@ func (h *Handle) put(c *Call, p []byte, off int64, killPriv, atEnd bool) (int, e
 	f.enter(c)
 	defer f.leave()
 	who := f.writer(c, h)
+	f.joins(c, who.Session)
 	fl.lock(c)
 	defer fl.mu.Unlock()
+	if h.refused {
+		return 0, inoErr("write", n, syscall.EBUSY)
+	}
 	if err := f.cutForeign(c, h, fl, who); err != nil {
 		return 0, err
 	}

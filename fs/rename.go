@@ -20,6 +20,7 @@ func (f *FS) Rename(c *Call, parent store.Ino, name string, newParent store.Ino,
 		return nameErr("rename", name, syscall.ESTALE)
 	}
 	who := c.who()
+	f.joins(c, who.Session)
 	r := rename{f: f, c: c, name: name, newName: newName}
 	for {
 		// The content of a file comes before its name: what was written and not yet closed becomes a version first.
@@ -38,7 +39,14 @@ func (f *FS) Rename(c *Call, parent store.Ino, name string, newParent store.Ino,
 			return err
 		}
 		if !r.n.fresh && (flags&RenameExchange == 0 || !r.target.fresh) {
-			break
+			again, err := r.meets(who, flags)
+			if err != nil {
+				f.mu.Unlock()
+				return err
+			}
+			if !again {
+				break
+			}
 		}
 		f.mu.Unlock() // somebody made a new file of that name meanwhile
 	}
@@ -49,8 +57,12 @@ func (f *FS) Rename(c *Call, parent store.Ino, name string, newParent store.Ino,
 	} else {
 		slot, err = r.move(who)
 	}
+	merge := err == nil && r.met != nil && f.merges(r.n, 0)
 	f.mu.Unlock()
-	return f.finish(c, slot, err)
+	if err = f.finish(c, slot, err); err == nil && merge {
+		f.mergeNow(c, r.n, 0)
+	}
+	return err
 }
 
 // rename holds what a rename found under the lock.
@@ -60,6 +72,9 @@ type rename struct {
 	name, newName string
 	from, to      *node // directories
 	n, target     *node // target nil if newName is free
+
+	met   *met // that n replaces; of the state asked
+	asked metState
 }
 
 // find looks everything up and validates; done means there is nothing to do. Whenever the lock was released on the
@@ -189,10 +204,21 @@ func (r *rename) move(who store.Attribution) (store.Slot, error) {
 		ch.item(kind, r.target, r.to, r.newName)
 	}
 	target := r.target
+	if r.met != nil {
+		f.clashes(ch, r.met, r.n, who, r.n.head())
+		k := &ch.op.Conflicts[len(ch.op.Conflicts)-1]
+		k.Parent, k.Name = r.to.ino, r.newName
+	}
 	ch.receipt = r.c.receipt()
 	slot, err := ch.commit()
+	if err == nil && target != nil && f.tracks.on.Load() && who.Session != nil && r.n.isReg() {
+		f.sees(r.n.ino, who.Session, r.n.v.ID, r.n.head())
+	}
 	if err == nil && ch.op.Elide != nil {
 		r.n.renamedTemp(born, ch.op, r.from, r.to, r.newName, ghost, target != nil, slot)
+	}
+	if err == nil && r.met != nil {
+		r.n.birth = nil // a conflict names its bytes: from now on it is no temporary
 	}
 	if err == nil && target != nil {
 		f.noteOrphan(target)

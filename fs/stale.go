@@ -2,12 +2,10 @@ package fs
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 
 	"wsfs/blob"
-	"wsfs/internal/diff"
 	"wsfs/store"
 )
 
@@ -52,7 +50,7 @@ func (f *FS) cutStale(c *Call, n *node, fl *file) error {
 		return fail(err, parts)
 	}
 	head := lfl.committed
-	result, merged, err := f.reconcile(c, now, fl, base, wrote, head)
+	result, merged, lost, err := f.reconcile(c, now, fl, base, wrote, head)
 	if err != nil {
 		return fail(err, parts)
 	}
@@ -71,6 +69,12 @@ func (f *FS) cutStale(c *Call, n *node, fl *file) error {
 	}
 	ch.item(store.OpWrite, now, nil, "")
 	ch.op.Contents = parts
+	if lost {
+		ch.op.Conflicts = append(ch.op.Conflicts, f.clash(&met{
+			why: store.WhyStale, base: sight{version: n.v.ID}, head: store.Past{Version: now.v.ID},
+		}, now, wrote))
+		now.birth, now.shared = nil, true
+	}
 	slot, err := ch.commit()
 	if err != nil {
 		return fail(err, parts)
@@ -100,10 +104,13 @@ func contentOf(parts []blob.Staged) blob.Content {
 }
 
 // reconcile finds the content that keeps both what was written over base, as fl has it, and what the head of n has become
-// since.
-func (f *FS) reconcile(c *Call, n *node, fl *file, base, wrote, head blob.Content) (blob.Content, []blob.Staged, error) {
-	if head == base || head == wrote || f.inGit(n) || base.Size > mergeMax || wrote.Size > mergeMax || head.Size > mergeMax {
-		return wrote, nil, nil
+// since. lost: it could not, and what was written is all that is left.
+func (f *FS) reconcile(c *Call, n *node, fl *file, base, wrote, head blob.Content) (_ blob.Content, _ []blob.Staged, lost bool, _ error) {
+	if head == base || head == wrote || f.inGit(n) {
+		return wrote, nil, false, nil
+	}
+	if base.Size > mergeMax || wrote.Size > mergeMax || head.Size > mergeMax {
+		return wrote, nil, true, nil
 	}
 	var texts [3][]byte
 	for i, from := range []blob.Content{base, head, wrote} {
@@ -115,33 +122,23 @@ func (f *FS) reconcile(c *Call, n *node, fl *file, base, wrote, head blob.Conten
 			err = f.readContent(c, from, texts[i], 0)
 		}
 		if err != nil && err != io.EOF {
-			return blob.Content{}, nil, err
+			return blob.Content{}, nil, false, err
 		}
 	}
 	was, ours, theirs := texts[0], texts[1], texts[2]
-	merged, ok := []byte(nil), false
-	if !diff.Binary(was) && !diff.Binary(ours) && !diff.Binary(theirs) {
-		merged, _, ok = diff.Merge3(was, ours, theirs)
-	}
+	f.mu.Lock()
+	name, _ := f.pathOf(n)
+	f.mu.Unlock()
+	merged, ok := MergeText(name, was, ours, theirs)
 	if tail, appended := bytes.CutPrefix(theirs, was); !ok && appended {
 		merged, ok = append(bytes.Clone(ours), tail...), true
 	}
 	if !ok {
 		f.log.Warn("a write replaced what came after it was read; the version before has that", "inode", n.ino)
-		return wrote, nil, nil
+		return wrote, nil, true, nil
 	}
-	if len(merged) == 0 {
-		return blob.Content{}, nil, nil
-	}
-	if len(merged) <= blob.MaxBlob {
-		st := f.blobs.StageSmall(merged)
-		return st.Content, []blob.Staged{st}, nil
-	}
-	st, _, err := f.blobs.Edit(context.Background(), blob.Content{}, int64(len(merged)), extents{{Off: 0, Len: int64(len(merged))}}, bytes.NewReader(merged))
-	if err != nil {
-		return blob.Content{}, nil, err
-	}
-	return st.Content, []blob.Staged{st}, nil
+	parts, err := f.stageText(merged)
+	return contentOf(parts), parts, false, err
 }
 
 // inGit reports whether the node is below a directory .git, whose files mean something together.

@@ -77,6 +77,8 @@ func (a *app) mountCmd() *cobra.Command {
 	f.BoolVar(&create, "create", false, "make an empty workspace if there is none of that name")
 	f.BoolVar(&req.Temporary, "ephemeral-fork", false, "mount a fork of it, which is dropped when it is unmounted")
 	f.StringVar(&req.Durability, "durability", daemon.DurableFsync, "what survives a power loss: `fsync`, what was synced; close, every close and change")
+	f.StringArrayVar(&req.Conflicts, "conflicts", nil, "what becomes of a write over a change of another session that the writer has not seen: merge (default),\n"+
+		"keep or reject, or PATTERN=POLICY for some paths; may be given several times")
 	f.StringVar(&req.Transport, "transport", "", "own, uring or stock")
 	_ = f.MarkHidden("transport") // it is there
 	return cmd

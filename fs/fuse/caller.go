@@ -46,6 +46,7 @@ func (r *rawFS) call(cancel <-chan struct{}, h *gofuse.InHeader) *caller {
 	c.Call = fs.Call{
 		UID: h.Uid, GID: h.Gid, PID: h.Pid, Groups: c.groupsFn, Who: c.whoFn, Yield: c.yieldFn,
 		Origin: r.origin, Cancel: cancel, Durable: r.opts.DurableClose,
+		Rules: r.opts.Rules,
 	}
 	if r.mount != 0 {
 		c.Receipt = r.transport.receipt(h)

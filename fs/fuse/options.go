@@ -43,6 +43,9 @@ type Options struct {
 	// DurableClose: every close and every other change waits until it would survive a power loss.
 	DurableClose bool
 
+	// Rules say what becomes of writes over what the writer has not seen; nil: texts are merged.
+	Rules *fs.Rules `json:"-"`
+
 	// Resolver attributes a caller to a session, a command and a process; nil leaves that unknown.
 	Resolver Resolver
 	// EchoHelper is the program, with its arguments, that calls RunEchoHelper on its standard input and output: by it

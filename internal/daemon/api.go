@@ -104,6 +104,8 @@ type MountRequest struct {
 	NoEcho     bool   `json:"noecho,omitempty"` // inotify does not hear of undo, rollback and restore
 	Transport  string `json:"transport,omitempty"`
 	Durability string `json:"durability,omitempty"` // "" is DurableFsync
+	// Conflicts are rules as fs.ParseRules reads them: what becomes of writes over what the writer has not seen.
+	Conflicts []string `json:"conflicts,omitempty"`
 
 	run  bool     // for `wsfs run`
 	held *os.File // of such a mount: says that its directory is in use

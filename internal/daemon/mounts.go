@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"wsfs/fs"
 	"wsfs/fs/fuse"
 )
 
@@ -128,6 +129,9 @@ func (d *Daemon) waitParted(ctx context.Context, point string) {
 
 // mountOn mounts what req asks for.
 func (d *Daemon) mountOn(ctx context.Context, req *MountRequest, kept *fuse.Kept) (*shown, *fuse.Mount, error) {
+	if _, err := fs.ParseRules(req.Conflicts); err != nil {
+		return nil, nil, &Error{ExitUsage, fmt.Errorf("mount on %s: %w", req.Mountpoint, err)}
+	}
 	if req.All {
 		m, err := d.mountAll(ctx, req, kept, nil)
 		return &shown{workspace: allLabel, release: func() {}}, m, err
@@ -153,11 +157,12 @@ func (d *Daemon) serveShown(ctx context.Context, req *MountRequest, show *shown,
 }
 
 func (d *Daemon) mountOptions(req *MountRequest, label string) fuse.Options {
+	rules, _ := fs.ParseRules(req.Conflicts) // mountOn has looked at them
 	return fuse.Options{
 		AllowOther: req.AllowOther, ReadOnly: req.ReadOnly, Suid: req.Suid, Dev: req.Dev, NoExec: req.NoExec,
 		NonEmpty: req.NonEmpty, Name: sourceName(label, d.o.Store), Transport: fuse.Transport(req.Transport),
 		Log: d.log, EchoHelper: d.o.EchoHelper, NoEcho: req.NoEcho,
-		DurableClose: req.Durability == DurableClose,
+		DurableClose: req.Durability == DurableClose, Rules: rules,
 	}
 }
 

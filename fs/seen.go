@@ -1,0 +1,396 @@
+package fs
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"syscall"
+
+	"wsfs/blob"
+	"wsfs/store"
+)
+
+// What a session has seen of a file is the version that it last read or wrote. An open moves it that can read and does not
+// truncate, a read that the kernel asks for, and a write of its own that replaces the whole content, or that it made knowing what was
+// there. Who writes a content over one that another session made, without having seen it, is met (stale_met.go).
+//
+// Nothing of it is looked at while only one session is known to work in the workspace. From then on every file that is
+// read or written has a track, as far as they fit in memory. What is not known counts as never seen. What was seen is saved with the
+// next op of its session, or with one of its own when somebody else's comes (store.Op.Seen): what nobody wrote after is lost
+// with the process.
+
+const (
+	// maxTracks is how many files are remembered.
+	maxTracks = 1 << 15
+	// maxUnsaved is how much of what was seen waits for an op, for each session.
+	maxUnsaved = 1 << 12
+	// maxPast is how many contents of a file are looked back at.
+	maxPast = 8
+	// maxGlances is how many reads are remembered while one session alone is known: who comes second may have made them.
+	maxGlances = 256
+)
+
+// tracks is what is known of who has seen what. FS.mu guards all but on.
+type tracks struct {
+	on       atomic.Bool // several sessions are known
+	only     *store.Session
+	names    map[string]struct{}
+	named    map[store.SessionID]bool // whether somebody gave it a name
+	files    map[store.Ino]*track
+	ghosts   map[store.VersionID]ghost
+	unsaved  map[store.SessionID]*unsaved
+	glances  []glance
+	glanced  int
+	unmerged map[*node][]unmerged
+	last     atomic.Pointer[store.Session] // who was last found to work here; guarded by nothing
+}
+
+// track is one file.
+type track struct {
+	seen []sight
+	past []store.Past // contents, the newest first, as far as is known; each with who brought it
+}
+
+// sight is what a session has seen.
+type sight struct {
+	session store.SessionID
+	version store.VersionID
+	content blob.Content // its Ref is zero with a size if it is not known yet
+}
+
+// ghost is a file that lost its name.
+type ghost struct {
+	ino     store.Ino
+	by      store.SessionID // who took it
+	content blob.Content
+}
+
+type unsaved struct {
+	session *store.Session
+	rows    map[store.Ino]store.VersionID
+}
+
+type glance struct {
+	pid     uint32
+	ino     store.Ino
+	version store.VersionID
+	content blob.Content
+}
+
+// openTracks begins with what earlier processes saved.
+func (f *FS) openTracks(ctx context.Context) error {
+	t := &f.tracks
+	t.names, t.named = map[string]struct{}{}, map[store.SessionID]bool{}
+	t.files, t.ghosts, t.unsaved = map[store.Ino]*track{}, map[store.VersionID]ghost{}, map[store.SessionID]*unsaved{}
+	if f.opts.ReadOnly {
+		return nil
+	}
+	rows, err := f.st.Sessions(ctx, f.ws.ID, 64)
+	if err != nil {
+		return fmt.Errorf("who works in the workspace: %w", err)
+	}
+	for i := range rows {
+		t.names[rows[i].Name] = struct{}{}
+		t.named[rows[i].ID] = named(&rows[i].Session)
+	}
+	if len(rows) == 1 {
+		t.only = &rows[0].Session
+	}
+	if len(t.names) < 2 {
+		return nil
+	}
+	seen, err := f.st.Seen(ctx, f.ws.ID, 2*maxTracks)
+	if err != nil {
+		return err
+	}
+	var old []store.SeenRow
+	for _, r := range seen {
+		if len(t.files) >= maxTracks {
+			old = append(old, store.SeenRow{Session: r.Session, Ino: r.Ino})
+			continue
+		}
+		tr := t.files[r.Ino]
+		if tr == nil {
+			tr = &track{}
+			t.files[r.Ino] = tr
+		}
+		tr.seen = append(tr.seen, sight{session: r.Session, version: r.Version, content: unknownContent})
+	}
+	t.on.Store(true)
+	if len(old) > 0 {
+		_, err = f.st.Append(&store.Op{Seen: old, At: f.now().UnixNano()})
+	}
+	return err
+}
+
+// unknownContent is that of a version that was not looked up yet.
+var unknownContent = blob.Content{Size: -1}
+
+// Expect says that a session is about to work here: with the second one, what they read and write is watched.
+func (f *FS) Expect(session string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tracks.names[session] = struct{}{}
+	f.watch()
+}
+
+// joins notes that a session works here. FS.mu is not held.
+func (f *FS) joins(c *Call, s *store.Session) {
+	if s == nil || f.opts.ReadOnly || f.tracks.last.Load() == s {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := &f.tracks
+	t.last.Store(s)
+	if t.only == nil && !t.on.Load() {
+		t.only = s
+	}
+	if t.only != nil && t.only.ID == s.ID {
+		if len(t.names) == 0 {
+			t.names[s.Name] = struct{}{}
+		}
+		return
+	}
+	if _, ok := t.named[s.ID]; ok && t.on.Load() {
+		return
+	}
+	t.named[s.ID] = named(s)
+	if t.only != nil {
+		t.named[t.only.ID] = named(t.only)
+		t.names[t.only.Name] = struct{}{}
+	}
+	t.names[s.Name] = struct{}{}
+	if f.watch() && c != nil && c.PID != 0 {
+		for _, g := range t.glances {
+			if g.pid == c.PID {
+				f.sees(g.ino, s, g.version, g.content)
+			}
+		}
+	}
+	if t.on.Load() {
+		t.glances = nil
+	}
+}
+
+// watch begins to look at who sees what, once two sessions are known, and reports whether it has just begun. FS.mu is held.
+func (f *FS) watch() bool {
+	if f.tracks.on.Load() || len(f.tracks.names) < 2 || f.opts.ReadOnly {
+		return false
+	}
+	f.tracks.on.Store(true)
+	return true
+}
+
+// glance remembers a read by nobody knows whom. FS.mu is held.
+func (f *FS) glance(c *Call, n *node) {
+	if c == nil || c.PID == 0 || n.fresh || !n.isReg() || f.opts.ReadOnly {
+		return
+	}
+	t := &f.tracks
+	g := glance{c.PID, n.ino, n.v.ID, n.head()}
+	if len(t.glances) < maxGlances {
+		t.glances = append(t.glances, g)
+		return
+	}
+	t.glances[t.glanced%maxGlances] = g
+	t.glanced++
+}
+
+// head is the content of n's last version. FS.mu is held.
+func (n *node) head() blob.Content {
+	if n.file != nil {
+		return n.file.committed
+	}
+	return blob.Content{Ref: n.v.Content, Size: n.v.Size}
+}
+
+// reads notes that a session reads what n has now. FS.mu is held.
+func (f *FS) reads(n *node, s *store.Session) {
+	if s == nil || n.fresh || n.stale || !n.isReg() || f.opts.ReadOnly {
+		return
+	}
+	f.sees(n.ino, s, n.v.ID, n.head())
+}
+
+// sees is reads of a version. FS.mu is held.
+func (f *FS) sees(ino store.Ino, s *store.Session, version store.VersionID, content blob.Content) {
+	tr := f.track(ino)
+	for i := range tr.seen {
+		if at := &tr.seen[i]; at.session == s.ID {
+			if at.version != version || at.content != content {
+				at.version, at.content = version, content
+				f.unsaved(s, ino, version)
+			}
+			return
+		}
+	}
+	tr.seen = append(tr.seen, sight{s.ID, version, content})
+	f.unsaved(s, ino, version)
+}
+
+// track is that of an inode, made if there is none. FS.mu is held.
+func (f *FS) track(ino store.Ino) *track {
+	t := &f.tracks
+	tr := t.files[ino]
+	if tr != nil {
+		return tr
+	}
+	if len(t.files) >= maxTracks {
+		gone := 0
+		for other := range t.files { // in no order
+			if delete(t.files, other); gone >= maxTracks/8 {
+				break
+			}
+			gone++
+		}
+	}
+	tr = &track{}
+	t.files[ino] = tr
+	return tr
+}
+
+// of is what a session has seen of the file, nil if nothing.
+func (tr *track) of(s store.SessionID) *sight {
+	if tr == nil {
+		return nil
+	}
+	for i := range tr.seen {
+		if tr.seen[i].session == s {
+			return &tr.seen[i]
+		}
+	}
+	return nil
+}
+
+// unsaved has it saved with the next op. FS.mu is held.
+func (f *FS) unsaved(s *store.Session, ino store.Ino, version store.VersionID) {
+	u := f.tracks.unsaved[s.ID]
+	if u == nil {
+		u = &unsaved{session: s, rows: map[store.Ino]store.VersionID{}}
+		f.tracks.unsaved[s.ID] = u
+	}
+	if _, ok := u.rows[ino]; ok || len(u.rows) < maxUnsaved {
+		u.rows[ino] = version
+	}
+}
+
+// saveSeen puts what the op's session has seen into it, and what others have into ops before it. FS.mu is held.
+func (f *FS) saveSeen(op *store.Op) {
+	t := &f.tracks
+	for id, u := range t.unsaved {
+		if len(u.rows) == 0 {
+			continue
+		}
+		rows := make([]store.SeenRow, 0, len(u.rows))
+		for ino, version := range u.rows {
+			rows = append(rows, store.SeenRow{Session: id, Ino: ino, Version: version})
+		}
+		if op != nil && op.Who.Session != nil && op.Who.Session.ID == id {
+			op.Seen = append(op.Seen, rows...)
+		} else if _, err := f.st.Append(&store.Op{Who: store.Attribution{Session: u.session}, Seen: rows, At: f.now().UnixNano()}); err != nil {
+			return // the op itself will say why
+		}
+		clear(u.rows)
+	}
+}
+
+// flushSeen saves what nobody has written after.
+func (f *FS) flushSeen() {
+	if !f.tracks.on.Load() || f.opts.ReadOnly {
+		return
+	}
+	f.mu.Lock()
+	f.saveSeen(nil)
+	f.mu.Unlock()
+}
+
+// tracked notes what an op does to contents and names. FS.mu is held, and memory has its rows already.
+func (f *FS) tracked(ch *change, before []blob.Content) {
+	op := ch.op
+	var by store.SessionID
+	if op.Who.Session != nil {
+		by = op.Who.Session.ID
+	}
+	for i, n := range ch.nodes {
+		v := &op.Versions[i]
+		if v.Type() != syscall.S_IFREG || v.Nlink == 0 {
+			continue
+		}
+		now := blob.Content{Ref: v.Content, Size: v.Size}
+		old, oldContent := store.Ino(0), blob.Content{}
+		if v.Replaced != 0 {
+			old, oldContent = f.replacedIno(ch, v.Replaced, before)
+		}
+		if old == 0 && now == before[i] && v.Parent != 0 {
+			continue
+		}
+		tr := f.track(n.ino)
+		entry := store.Past{Version: v.ID, Ino: v.Ino, Content: now, Merged: v.Merge != 0, Session: by, Kind: op.Kind, At: op.At}
+		if op.Amend && len(tr.past) > 0 && tr.past[0].Version == v.ID {
+			tr.past[0] = entry
+			continue
+		}
+		entry.Merged = entry.Merged || ch.mixed
+		past := []store.Past{entry}
+		if from := f.tracks.files[old]; old != 0 {
+			if from == nil {
+				from = &track{}
+			}
+			past = append(past, from.past...)
+			if len(from.past) == 0 {
+				past = append(past, store.Past{Version: v.Replaced, Ino: old, Content: oldContent})
+			}
+			for _, s := range from.seen {
+				if tr.of(s.session) == nil {
+					tr.seen = append(tr.seen, s)
+				}
+			}
+		} else {
+			past = append(past, tr.past...)
+			if len(tr.past) == 0 && v.Parent != 0 {
+				past = append(past, store.Past{Version: v.Parent, Ino: v.Ino, Content: before[i]})
+			}
+		}
+		tr.past = past[:min(len(past), maxPast)]
+	}
+}
+
+// replacedIno is the inode of a version that was replaced just now, or lost its name before, and its content; 0 if it is not
+// known. FS.mu is held.
+func (f *FS) replacedIno(ch *change, id store.VersionID, before []blob.Content) (store.Ino, blob.Content) {
+	for i := range ch.op.Versions {
+		if v := &ch.op.Versions[i]; v.Nlink == 0 && v.Parent == id {
+			return v.Ino, before[i]
+		}
+	}
+	g := f.tracks.ghosts[id]
+	return g.ino, g.content
+}
+
+// before is the contents that the op's inodes have. FS.mu is held.
+func (ch *change) before() []blob.Content {
+	list := make([]blob.Content, len(ch.nodes))
+	for i, n := range ch.nodes {
+		if n.isReg() && !n.fresh {
+			list[i] = n.head()
+		}
+	}
+	return list
+}
+
+// lostName notes that who took the name of n. FS.mu is held.
+func (f *FS) lostName(n *node, who store.Attribution) {
+	t := &f.tracks
+	if !n.isReg() || n.fresh {
+		return
+	}
+	if len(t.ghosts) >= maxGhosts {
+		clear(t.ghosts)
+	}
+	g := ghost{ino: n.ino, content: n.head()}
+	if who.Session != nil {
+		g.by = who.Session.ID
+	}
+	t.ghosts[n.v.ID] = g
+}
