@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	iofs "io/fs"
 	"syscall"
 )
@@ -79,6 +80,31 @@ func (s *Store) Segments(ctx context.Context, c Content, off int64, fn func(Segm
 		fn(g.last)
 	}
 	return nil
+}
+
+// Data writes the data of c to w, each byte at its offset. Where c has holes, nothing is written, so that what is sparse
+// stays it; the size of w is the caller's to set.
+func (s *Store) Data(ctx context.Context, c Content, w io.WriterAt) error {
+	r := s.Reader(ctx, c)
+	buf := make([]byte, min(c.Size, 256<<10))
+	var failed error
+	err := s.Segments(ctx, c, 0, func(g Segment) bool {
+		for g.Len > 0 && !g.Hole {
+			p := buf[:min(g.Len, int64(len(buf)))]
+			if _, failed = r.ReadAt(p, g.Off); failed == nil || errors.Is(failed, io.EOF) { // the end, and all of p is there
+				_, failed = w.WriteAt(p, g.Off)
+			}
+			if failed == nil {
+				failed = ctx.Err()
+			}
+			if failed != nil {
+				return false
+			}
+			g.Off, g.Len = g.Off+int64(len(p)), g.Len-int64(len(p))
+		}
+		return true
+	})
+	return errors.Join(err, failed)
 }
 
 type segments struct {

@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"slices"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"wsfs/blob"
 	"wsfs/store"
@@ -209,16 +206,8 @@ type zeroTail struct{ f *os.File }
 
 func (z zeroTail) ReadAt(p []byte, off int64) (int, error) { return len(p), readFull(z.f, p, off) }
 
-// ZeroRun is how much from off on was never written to the scratch file, or punched: however large, an edit does not read it.
-func (z zeroTail) ZeroRun(off int64) int64 {
-	switch at, err := unix.Seek(int(z.f.Fd()), off, unix.SEEK_DATA); {
-	case err == nil:
-		return at - off
-	case errors.Is(err, unix.ENXIO): // nothing but a hole up to the end, and beyond
-		return math.MaxInt64
-	}
-	return 0 // not known: it is read
-}
+// ZeroRun: however much was never written, or punched, an edit does not read it.
+func (z zeroTail) ZeroRun(off int64) int64 { return zeroRun(z.f, off) }
 
 // settle makes what was written to a node and not yet closed a version, before its name or link count changes.
 func (f *FS) settle(c *Call, id store.Ino) error {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -71,3 +73,19 @@ func (fl *file) unpunched() extents {
 	}
 	return data
 }
+
+// zeroRun is how many bytes from off on are a hole of a file, 0 if that is not known.
+func zeroRun(f *os.File, off int64) int64 {
+	switch at, err := unix.Seek(int(f.Fd()), off, unix.SEEK_DATA); {
+	case err == nil:
+		return at - off
+	case errors.Is(err, unix.ENXIO): // up to the end, and beyond
+		return math.MaxInt64
+	}
+	return 0
+}
+
+// sparseFile is a file with holes, for blob.Edit.
+type sparseFile struct{ *os.File }
+
+func (s sparseFile) ZeroRun(off int64) int64 { return zeroRun(s.File, off) }

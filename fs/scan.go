@@ -335,8 +335,12 @@ func (r *runReader) file(h *hostFile, free []byte) (n int, err error) {
 	if merge {
 		return 0, r.f.readMerged(r.ctx, file, h)
 	}
-	h.staged, err = r.f.blobs.PutReader(r.ctx, file)
 	h.read = true
+	if gap := st.Size - st.Blocks*512; st.Size > blob.MaxBlob && gap >= blob.WindowSize { // only what is not zero is read
+		h.staged, _, err = r.f.blobs.Edit(r.ctx, blob.Content{}, st.Size, []blob.Extent{{Len: st.Size}}, sparseFile{file})
+		return 0, err
+	}
+	h.staged, err = r.f.blobs.PutReader(r.ctx, file)
 	return 0, err
 }
 

@@ -66,6 +66,9 @@ func blame(ctx context.Context, st *store.Store, v *store.Version, r BlameRange,
 	if v.Type() != syscall.S_IFREG {
 		return nil, fmt.Errorf("blame: it is not a regular file: %w", syscall.EINVAL)
 	}
+	if v.Size > MaxPatch { // as a sparse file of a TiB
+		return nil, fmt.Errorf("blame: it has %d bytes, and files of up to %d MiB are compared by lines: %w", v.Size, MaxPatch>>20, syscall.EINVAL)
+	}
 	b := &blamer{st: st, cache: cache, open: map[store.VersionID]*stake{}, owners: map[store.VersionID]*LineOwner{},
 		seen: map[store.VersionID]int{}, bases: map[store.VersionID]*store.Version{}, ahead: newAhead(st, cache.has)}
 	defer b.ahead.stop()
@@ -197,6 +200,9 @@ func (b *blamer) step(ctx context.Context, out *Blamed) error {
 		switch {
 		case errors.Is(err, syscall.EIO):
 			unknown = fmt.Sprintf("the version before, @%d, is damaged", old.Seq)
+			continue
+		case errors.Is(err, syscall.EFBIG):
+			unknown = fmt.Sprintf("the version before, @%d, is too large to be compared", old.Seq)
 			continue
 		case err != nil:
 			return fmt.Errorf("blame: read version %d of inode %d: %w", old.ID, old.Ino, err)

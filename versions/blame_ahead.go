@@ -186,7 +186,7 @@ func (a *ahead) begin(ctx context.Context, v *store.Version) {
 		if at = a.known[next]; at == nil && len(a.coming[next]) > 0 { // looked up by now
 			at, _ = a.version(ctx, next) // an error is met again by who needs it
 		}
-		if at == nil || at.v.Type() != syscall.S_IFREG || at.v.Size == 0 || a.reads[at.v.ID] != nil {
+		if at == nil || at.v.Type() != syscall.S_IFREG || at.v.Size == 0 || at.v.Size > MaxPatch || a.reads[at.v.ID] != nil {
 			continue
 		}
 		// What was read in vain stays: there is little of it.

@@ -27,7 +27,7 @@ func (b *blamer) passBase(ctx context.Context, old, v *store.Version, refs []lin
 		return refs, nil
 	}
 	handed, kept, err := b.pass(ctx, base, v, refs)
-	if errors.Is(err, syscall.EIO) {
+	if errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EFBIG) {
 		return refs, nil // not on the way that lines must take
 	}
 	if err != nil {

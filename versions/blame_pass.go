@@ -32,6 +32,9 @@ func (b *blamer) text(ctx context.Context, v *store.Version) ([]byte, error) {
 	if v.Type() != syscall.S_IFREG || v.Size == 0 {
 		return contentOf(ctx, b.st, v)
 	}
+	if v.Size > MaxPatch {
+		return nil, syscall.EFBIG
+	}
 	if r.ids[2] != 0 && r.ids[2] != r.kept {
 		b.ahead.free(r.texts[2])
 	}

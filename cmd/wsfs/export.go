@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -94,19 +93,12 @@ func (e *export) content(v *store.Version) io.Reader {
 
 // dir exports into a directory. If it fails, what it wrote is removed again.
 func (e *export) dir(target string) error {
-	made := false
-	switch err := os.Mkdir(target, 0o700); {
-	case err == nil:
-		made = true
-	case !errors.Is(err, syscall.EEXIST):
-		return err
-	}
 	d, err := openTree(target)
 	if err != nil {
 		return err
 	}
 	defer d.close()
-	if !made {
+	if !d.made {
 		names, err := d.top().Readdirnames(1)
 		if len(names) > 0 {
 			return fmt.Errorf("%w: it holds %s; give an empty directory or a new name", syscall.ENOTEMPTY, ui.Name(names[0]))
@@ -120,7 +112,7 @@ func (e *export) dir(target string) error {
 	if err == nil {
 		return nil
 	}
-	if cerr := d.undo(made); cerr != nil {
+	if cerr := d.undo(); cerr != nil {
 		return fmt.Errorf("%w (and what was written could not be removed: %w)", err, cerr)
 	}
 	return err

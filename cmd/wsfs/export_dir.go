@@ -1,17 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"wsfs/blob"
 	"wsfs/store"
 	"wsfs/versions"
 )
@@ -20,25 +21,50 @@ import (
 // itself, never through a path, so nothing that others put there meanwhile can lead it outside.
 type treeWriter struct {
 	e     *export
-	path  string
 	root  *os.Root
 	stack []*os.File // the directories from the target down to the current one
 	owner bool       // chown is possible
 	odd   map[string]bool
+
+	// Where the target lies. made: it was not there before.
+	above int
+	name  string
+	made  bool
 }
 
+// openTree makes the directory, if there is none, and opens it.
 func openTree(target string) (*treeWriter, error) {
-	root, err := os.OpenRoot(target)
+	d := &treeWriter{name: filepath.Base(target), owner: os.Geteuid() == 0, odd: map[string]bool{}}
+	fail := func(what string, err error) (*treeWriter, error) {
+		return nil, &os.PathError{Op: what, Path: target, Err: err}
+	}
+	var err error
+	if d.above, err = unix.Open(filepath.Dir(target), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		return fail("open the directory above", err)
+	}
+	flags := unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
+	switch err = unix.Mkdirat(d.above, d.name, 0o700); {
+	case err == nil:
+		d.made, flags = true, flags|unix.O_NOFOLLOW
+	case !errors.Is(err, unix.EEXIST):
+		_ = unix.Close(d.above)
+		return fail("mkdir", err)
+	}
+	fd, err := unix.Openat(d.above, d.name, flags, 0)
 	if err != nil {
+		_ = unix.Close(d.above)
+		return fail("open", err)
+	}
+	d.stack = []*os.File{os.NewFile(uintptr(fd), target)}
+	if d.root, err = os.OpenRoot(openPath(fd)); err != nil {
+		d.close()
 		return nil, err
 	}
-	top, err := root.Open(".")
-	if err != nil {
-		_ = root.Close()
-		return nil, err
-	}
-	return &treeWriter{path: target, root: root, stack: []*os.File{top}, owner: os.Geteuid() == 0, odd: map[string]bool{}}, nil
+	return d, nil
 }
+
+// openPath leads to what is open, whatever its name has become.
+func openPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 func (d *treeWriter) top() *os.File { return d.stack[0] }
 
@@ -48,7 +74,10 @@ func (d *treeWriter) close() {
 	for _, f := range d.stack {
 		_ = f.Close() // read-only
 	}
-	_ = d.root.Close()
+	if d.root != nil {
+		_ = d.root.Close()
+	}
+	_ = unix.Close(d.above)
 }
 
 func (d *treeWriter) enter(n versions.Node) error {
@@ -120,12 +149,14 @@ func (d *treeWriter) file(name string, v *store.Version) (err error) {
 			err = cerr
 		}
 	}()
-	var w io.Writer = f
 	if v.Holes > 0 {
-		w = &sparseWriter{f: f}
+		d.e.bytes += v.Size
+		err = d.e.st.Blobs().Data(d.e.ctx, blob.Content{Ref: v.Content, Size: v.Size}, f)
+	} else {
+		var n int64
+		n, err = copyAll(d.e.ctx, f, d.e.content(v))
+		d.e.bytes += n
 	}
-	n, err := copyAll(d.e.ctx, w, d.e.content(v))
-	d.e.bytes += n
 	if err != nil {
 		return err
 	}
@@ -135,29 +166,6 @@ func (d *treeWriter) file(name string, v *store.Version) (err error) {
 		}
 	}
 	return d.fileAttrs(f, v)
-}
-
-// sparseWriter leaves holes where whole blocks of zeros would be written.
-type sparseWriter struct{ f *os.File }
-
-func (s *sparseWriter) Write(p []byte) (int, error) {
-	const block = 4096
-	zeros := make([]byte, block)
-	for done := 0; done < len(p); {
-		n := min(block, len(p)-done)
-		piece := p[done : done+n]
-		var err error
-		if bytes.Equal(piece, zeros[:n]) {
-			_, err = s.f.Seek(int64(n), io.SeekCurrent)
-		} else {
-			_, err = s.f.Write(piece)
-		}
-		if err != nil {
-			return done, err
-		}
-		done += n
-	}
-	return len(p), nil
 }
 
 // fileAttrs sets what an open file or directory carries: the owner first, because chown clears set-user-id bits, and
@@ -186,15 +194,28 @@ func (d *treeWriter) fileAttrs(f *os.File, v *store.Version) error {
 	return unix.UtimesNanoAt(fd, "", times, unix.AT_EMPTY_PATH)
 }
 
-// nameAttrs sets what a symbolic link, a FIFO or a socket carries.
+// nameAttrs sets what a symbolic link, a FIFO, a socket or a device carries that was just made.
 func (d *treeWriter) nameAttrs(name string, v *store.Version) error {
+	fd, err := unix.Openat(d.here(), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	// Somebody may have put another link of what lies elsewhere in its place.
+	if st.Mode&syscall.S_IFMT != v.Type() || st.Nlink != 1 {
+		return fmt.Errorf("it is not what was just made; somebody else changes the directory: %w", syscall.EEXIST)
+	}
 	if d.owner {
-		if err := unix.Fchownat(d.here(), name, int(v.UID), int(v.GID), unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		if err := unix.Fchownat(fd, "", int(v.UID), int(v.GID), unix.AT_EMPTY_PATH); err != nil {
 			return err
 		}
 	}
 	if v.Type() != syscall.S_IFLNK {
-		if err := chmodAt(d.here(), name, v.Mode&0o7777); err != nil {
+		if err := unix.Chmod(openPath(fd), v.Mode&0o7777); err != nil {
 			return err
 		}
 	}
@@ -202,17 +223,7 @@ func (d *treeWriter) nameAttrs(name string, v *store.Version) error {
 		d.skip("extended attributes of symbolic links and special files")
 	}
 	times := []unix.Timespec{unix.NsecToTimespec(v.Atime), unix.NsecToTimespec(v.Mtime)}
-	return unix.UtimesNanoAt(d.here(), name, times, unix.AT_SYMLINK_NOFOLLOW)
-}
-
-// chmodAt sets the permissions of what name is, and of nothing that it may point to by now.
-func chmodAt(dir int, name string, mode uint32) error {
-	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode)
+	return unix.UtimesNanoAt(fd, "", times, unix.AT_EMPTY_PATH)
 }
 
 // skip says once what the target cannot hold.
@@ -224,16 +235,16 @@ func (d *treeWriter) skip(what string) {
 }
 
 // undo removes what was written: the target itself if it was made for this.
-func (d *treeWriter) undo(all bool) error {
-	if all {
-		return os.RemoveAll(d.path)
-	}
+func (d *treeWriter) undo() error {
 	if _, err := d.top().Seek(0, io.SeekStart); err != nil {
 		return err
 	}
 	names, err := d.top().Readdirnames(-1)
 	for _, name := range names {
 		err = errors.Join(err, d.root.RemoveAll(name))
+	}
+	if d.made {
+		err = errors.Join(err, unix.Unlinkat(d.above, d.name, unix.AT_REMOVEDIR))
 	}
 	return err
 }

@@ -91,7 +91,27 @@ func TestSparseHistory(t *testing.T) {
 	check("rolled back", filepath.Join(dir, "s"), tib, first)
 	w.wsfs("undo", "--workspace", "main")
 	check("undone", filepath.Join(dir, "s"), 5*tib, second)
-	var used int64
+	// Too large for a blame, which neither the program nor the daemon tries.
+	if _, errs, code := w.try("blame", filepath.Join(dir, "s")); code != 1 || !strings.Contains(errs, "are compared by lines") {
+		t.Errorf("blame of 5 TiB ended with %d: %s", code, errs)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, ".wsfs/blame/s")); err != nil || !strings.HasPrefix(string(b), "#") {
+		t.Errorf("the blame of 5 TiB is %.100q (%v)", b, err)
+	}
+	if _, errs, code := w.try("diff", "--workspace", "main", "@first"); code != 0 {
+		t.Errorf("diff ended with %d: %s", code, errs)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "s"), []byte("text\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.wsfs("blame", filepath.Join(dir, "s"))
+	w.wsfs("undo", "--workspace", "main")
+	// Out to a directory, and in again.
+	out, used := filepath.Join(w.base, "out"), int64(0)
+	w.wsfs("export", "main@first", out)
+	check("exported", filepath.Join(out, "s"), tib, first)
+	w.wsfs("import", out, "imported")
+	check("imported", filepath.Join(w.mount("imported"), "s"), tib, first)
 	if err := filepath.WalkDir(filepath.Join(w.store, "packs"), func(path string, d os.DirEntry, err error) error {
 		var st unix.Stat_t
 		if err == nil && !d.IsDir() {

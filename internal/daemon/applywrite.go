@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -178,28 +177,15 @@ func (p *applying) stageNew(ctx context.Context, s *step) (string, error) {
 
 // fill writes the content of a version. Where it has holes, so has the file.
 func (p *applying) fill(ctx context.Context, f *os.File, v *store.Version) error {
-	r := p.d.st.Blobs().Reader(ctx, blob.Content{Ref: v.Content, Size: v.Size})
+	c := blob.Content{Ref: v.Content, Size: v.Size}
 	if v.Holes == 0 {
-		_, err := io.Copy(f, r)
+		_, err := io.Copy(f, p.d.st.Blobs().Reader(ctx, c))
 		return err
 	}
-	buf, zeros := make([]byte, 64<<10), make([]byte, 64<<10)
-	for {
-		n, err := io.ReadFull(r, buf)
-		if n > 0 && bytes.Equal(buf[:n], zeros[:n]) {
-			if _, err := f.Seek(int64(n), io.SeekCurrent); err != nil {
-				return err
-			}
-		} else if _, err := f.Write(buf[:n]); err != nil {
-			return err
-		}
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return f.Truncate(v.Size)
-		}
-		if err != nil {
-			return err
-		}
+	if err := p.d.st.Blobs().Data(ctx, c, f); err != nil {
+		return err
 	}
+	return f.Truncate(v.Size)
 }
 
 // verify looks at every path again: what was said to be written is there.
