@@ -1,6 +1,7 @@
 package hosttree
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -79,5 +80,22 @@ func TestSwappedForALink(t *testing.T) {
 		if worked[what] == 0 {
 			t.Errorf("%s never met the directory: %v", what, worked)
 		}
+	}
+}
+
+// What has another type than the mode says is left as it is: another link of some FIFO or device, say.
+func TestChmodOfAnotherType(t *testing.T) {
+	tree, dir := openTest(t)
+	if err := unix.Mkfifo(filepath.Join(dir, "p"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := tree.Chmod("p", unix.S_IFREG|0o666); !errors.Is(err, unix.EEXIST) {
+		t.Errorf("chmod of a FIFO that should be a file: %v", err)
+	}
+	if st, err := os.Lstat(filepath.Join(dir, "p")); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("the FIFO has become %v (%v)", st.Mode(), err)
+	}
+	if err := tree.Chmod("p", unix.S_IFIFO|0o640); err != nil {
+		t.Error(err)
 	}
 }

@@ -277,7 +277,8 @@ func (t *Tree) Mkdir(p string, uid, gid int) error {
 	})
 }
 
-// Chmod sets the permissions of a file or directory, not of a symbolic link.
+// Chmod sets the permissions of a file or directory, not of a symbolic link. A mode with a type is for nothing else: it wraps
+// EEXIST if what is there has become something of another type.
 func (t *Tree) Chmod(p string, mode uint32) error {
 	return t.in(p, "set the permissions of", func(fd int, name string) error {
 		return chmodAt(fd, name, mode)
@@ -291,6 +292,15 @@ func chmodAt(fd int, name string, mode uint32) error {
 		return err
 	}
 	defer unix.Close(n)
+	if is := mode & syscall.S_IFMT; is != 0 {
+		var st unix.Stat_t
+		if err := unix.Fstat(n, &st); err != nil {
+			return err
+		}
+		if st.Mode&syscall.S_IFMT != is {
+			return fmt.Errorf("it is not what it was: %w", syscall.EEXIST)
+		}
+	}
 	return unix.Chmod("/proc/self/fd/"+strconv.Itoa(n), mode&0o7777)
 }
 
