@@ -28,8 +28,9 @@ type heldLock struct {
 }
 
 type lockWait struct {
-	ino  store.Ino
-	want Lock
+	ino    store.Ino
+	want   Lock
+	handle *Handle
 }
 
 func (l *Lock) overlaps(o *Lock) bool { return l.Start <= o.End && o.Start <= l.End }
@@ -86,7 +87,7 @@ func (f *FS) SetLock(c *Call, h *Handle, want Lock, wait bool) error {
 			t.put(ino, h, off)
 			f.noteLocked(ino, h, &off)
 		}
-		if err := t.wait(c, ino, want); err != nil {
+		if err := t.wait(c, ino, h, want); err != nil {
 			return err
 		}
 	}
@@ -96,13 +97,13 @@ func (f *FS) SetLock(c *Call, h *Handle, want Lock, wait bool) error {
 }
 
 // wait returns when some lock of ino went away. t.mu is held, and released meanwhile.
-func (t *lockTable) wait(c *Call, ino store.Ino, want Lock) error {
+func (t *lockTable) wait(c *Call, ino store.Ino, h *Handle, want Lock) error {
 	il := t.inodes[ino]
 	if il.changed == nil {
 		il.changed = make(chan struct{})
 	}
 	ch := il.changed
-	t.waiting[want.Owner] = lockWait{ino, want}
+	t.waiting[want.Owner] = lockWait{ino, want, h}
 	t.mu.Unlock()
 	c.yield()
 	var cancel <-chan struct{}

@@ -60,6 +60,7 @@ type Daemon struct {
 	hosts              hosts
 	blames             blameTexts
 	lag                lag
+	leases             leases
 
 	collecting sync.WaitGroup                   // collects by itself
 	ledgers    map[store.WorkspaceID]*fs.Ledger // guarded by mu; of the daemon before, until their workspaces are opened

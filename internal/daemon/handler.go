@@ -43,6 +43,7 @@ func (d *Daemon) routes() http.Handler {
 	d.undoRoutes(mux)
 	d.gcRoutes(mux)
 	d.replaceRoute(mux)
+	d.lockRoutes(mux)
 	mux.HandleFunc("GET /metrics", d.serveMetrics)
 	profileRoutes(mux)
 	return d.guard(d.fromHistory(mux))
