@@ -39,7 +39,7 @@ func (f *FS) Locks() []LockInfo {
 	for i := range list {
 		e := &list[i]
 		if e.h != nil {
-			e.Path = f.pathOf(e.h.n)
+			e.Path = f.shownPath(e.h.n)
 			if s := e.h.who.Session; s != nil {
 				e.Session = s.Name
 			}
@@ -60,8 +60,8 @@ func (f *FS) Locks() []LockInfo {
 	return out
 }
 
-// pathOf is a path of a node, as far as memory has it: directories of what is open are there. FS.mu is held.
-func (f *FS) pathOf(n *node) string {
+// shownPath is a path of a node, as far as memory has it: directories of what is open are there. FS.mu is held.
+func (f *FS) shownPath(n *node) string {
 	if n.gone || n.name == "" {
 		return ""
 	}
