@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -237,8 +238,26 @@ func (fl *file) openSpill(f *FS) (name string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("make a scratch file in %s: %w", f.scratch, err)
 	}
+	if fd >= scratchLimit() {
+		_ = unix.Close(fd)
+		if name != "" {
+			_ = unix.Unlink(path)
+		}
+		return "", fmt.Errorf("make a scratch file in %s: %d files are open: %w", f.scratch, fd, syscall.EMFILE)
+	}
 	fl.spill = os.NewFile(uintptr(fd), "scratch")
 	return name, nil
+}
+
+// scratchLimit is the first descriptor that is none for scratch files: with the rest a file can still be cut and stored, which
+// gives its scratch file's back.
+func scratchLimit() int {
+	var r unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil || r.Cur > math.MaxInt32 {
+		return math.MaxInt
+	}
+	n := int(r.Cur)
+	return n - max(16, min(n/4, 256))
 }
 
 // grow makes mem at least size long, with zeros.
