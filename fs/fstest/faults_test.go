@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestUserKill: the life of a mount after kill -9 as an ordinary user, too: fusermount3 clears the stale one.
@@ -156,5 +158,74 @@ func TestTwoMountsStorm(t *testing.T) {
 		return err == nil
 	}) {
 		t.Errorf("the two mounts differ:\n%s", out)
+	}
+}
+
+// TestStoppedDaemon: while the daemon does not answer, whoever asks the mount can be killed; when it goes on, all is well, and if
+// it never does, it can be killed, which ends them, and the mount made again (s51).
+func TestStoppedDaemon(t *testing.T) {
+	w, dir := newMount(t)
+	file := filepath.Join(dir, "f")
+	if err := os.WriteFile(file, []byte("before"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	stopped := func(fn func()) {
+		t.Helper()
+		pid := w.pid()
+		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = unix.Kill(pid, unix.SIGCONT) }()
+		fn()
+	}
+	// asks starts programs that wait for the daemon.
+	asks := func() []*exec.Cmd {
+		t.Helper()
+		var list []*exec.Cmd
+		for _, args := range [][]string{{"df", dir}, {"ls", "-A", dir}, {"cp", "/proc/self/cmdline", filepath.Join(dir, "new")}} {
+			cmd := exec.Command(args[0], args[1:]...)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, cmd)
+		}
+		return list
+	}
+	ended := func(what string, list []*exec.Cmd) {
+		t.Helper()
+		for _, cmd := range list {
+			end := make(chan struct{})
+			go func() { _ = cmd.Wait(); close(end) }()
+			select {
+			case <-end:
+			case <-time.After(time.Minute):
+				t.Fatalf("%s: %s does not end", what, cmd.Args[0])
+			}
+		}
+	}
+	stopped(func() {
+		list := asks()
+		time.Sleep(50 * time.Millisecond) // some of them wait by now; it is right if none does
+		for _, cmd := range list {
+			_ = cmd.Process.Kill()
+		}
+		ended("killed", list)
+	})
+	if b, err := os.ReadFile(file); err != nil || string(b) != "before" {
+		t.Errorf("when the daemon goes on the file has %q (%v)", b, err)
+	}
+	pid, list := w.pid(), []*exec.Cmd(nil)
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	list = asks()
+	w.kill()
+	ended("the daemon was killed", list)
+	tear(dir)
+	if !waitFor(time.Minute, func() bool { _, _, code := w.try("mount", "main", dir); return code == 0 }) {
+		t.Fatal("it cannot be mounted again")
+	}
+	if b, err := os.ReadFile(file); err != nil || string(b) != "before" {
+		t.Errorf("mounted again, the file has %q (%v)", b, err)
 	}
 }

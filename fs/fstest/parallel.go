@@ -26,6 +26,7 @@ func parallelTests() []test {
 		{"create, list, remove everywhere", parallelStorm},
 		{"many open files", parallelOpen},
 		{"signals do not break calls (s41)", parallelSignals},
+		{"a busy Go program (s41)", parallelBusy},
 	}
 }
 
@@ -445,4 +446,41 @@ func parallelSignals(e *env) {
 	<-done
 	e.ok(r.err(), "appends under signals")
 	e.eq(len(e.read("log")), 2000*11, "length of the log")
+}
+
+// parallelBusy works in a program that is kept busy by its own collector: Go interrupts its threads with signals then, also in
+// system calls.
+func parallelBusy(e *env) {
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for keep := [][]byte(nil); !stop.Load(); {
+				if keep = append(keep, make([]byte, 64<<10)); len(keep) > 50 {
+					keep = nil
+				}
+			}
+		})
+	}
+	defer func() { stop.Store(true); wg.Wait() }()
+	e.write("f", pattern(100_000, 1))
+	e.each(4, func(k int) error {
+		for i := range 150 {
+			name := e.p(fmt.Sprintf("%d.%d", k, i%5))
+			want := pattern(1000+i, byte(k))
+			if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
+				return err
+			}
+			if b, err := os.ReadFile(name); err != nil || string(b) != want {
+				return fmt.Errorf("%s has %d bytes: %w", name, len(b), err)
+			}
+			if st, err := os.Stat(e.p("f")); err != nil || st.Size() != 100_000 {
+				return fmt.Errorf("stat: %w", err)
+			}
+			if list, err := os.ReadDir(e.dir); err != nil || len(list) == 0 {
+				return fmt.Errorf("%d names: %w", len(list), err)
+			}
+		}
+		return nil
+	})
 }
