@@ -24,7 +24,7 @@ func (h *Held) Edit(ctx context.Context, e *Edit) (store.Seq, error) {
 		err = ed.build()
 	}
 	var slot store.Slot
-	if err == nil && len(ed.ch.op.Versions) > 0 {
+	if err == nil && (len(ed.ch.op.Versions) > 0 || e.Merged != nil || len(e.Conflicts) > 0) {
 		if slot, err = ed.ch.commit(); err == nil {
 			for _, s := range ed.at {
 				if s.net < 0 {
@@ -234,6 +234,7 @@ func (ed *editor) loadName(nm *store.Name) error {
 func (ed *editor) build() error {
 	ed.ch = ed.f.begin(nil, ed.e.Kind, ed.e.Who)
 	ed.ch.tell, ed.ch.op.Undoes, ed.ch.op.Contents = ed.t, ed.e.Undoes, ed.e.Contents
+	ed.ch.op.Merged, ed.ch.op.Pins, ed.ch.op.Conflicts = ed.e.Merged, ed.e.Pins, ed.e.Conflicts
 	ed.ch.reserve(len(ed.at), len(ed.e.Names))
 	for i := range ed.e.Names {
 		if err := ed.revive(ed.e.Names[i].Ino); err != nil {

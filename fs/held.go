@@ -21,6 +21,10 @@ type Edit struct {
 	Kind   store.OpKind
 	Who    store.Attribution
 	Undoes []store.Undone
+	// Merged, Pins and Conflicts go with the change, which is made for them even if nothing else differs.
+	Merged    *store.Merged
+	Pins      []store.PinChange
+	Conflicts []store.Conflict
 	// Names are wanted end states: what each name leads to, Ino 0 for nothing. Parents may be made by the same edit. No
 	// name comes twice.
 	Names []store.Name

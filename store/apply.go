@@ -63,7 +63,7 @@ func newApplier(s *Store) *applier {
 		names:     newNameBatch(&s.drv),
 		versions:  newVersionBatch(&s.drv),
 		changes: newInsert(&s.drv, `change (timeline_id, seq, op_id, kind, undoes_change, session_id, command_id, process_id, host, at,
-			merged_timeline_id, merged_seq)`, `(?,?,?,?,0,?,?,?,NULL,?,0,0)`, ``),
+			merged_timeline_id, merged_seq)`, `(?,?,?,?,0,?,?,?,NULL,?,?,?)`, ``),
 		items: newInsert(&s.drv, `change_item (timeline_id, seq, n, op, ino, parent_ino, name, from_parent_ino, from_name)`,
 			`(?,?,?,?,?,?,?,?,?)`, ``),
 		blobs: newInsert(&s.drv, `blob (hash, size, encoding, data, pack, pack_offset, pack_length)`, `(?,?,?,?,?,?,?)`,
@@ -239,7 +239,8 @@ func (a *applier) timeline(ctx context.Context, id TimelineID) (*timelineState, 
 
 func (a *applier) addChange(op *Op, id int64) {
 	session, command, process := op.Who.ids()
-	a.changes.add(int64(op.Timeline), int64(op.Seq), id, int64(op.Kind), session, command, process, op.At)
+	merged, mergedSeq := op.Merged.ids()
+	a.changes.add(int64(op.Timeline), int64(op.Seq), id, int64(op.Kind), session, command, process, op.At, merged, mergedSeq)
 	for n := range op.Items {
 		it := &op.Items[n]
 		var from any

@@ -30,6 +30,7 @@ type ChangeRow struct {
 	Kind     OpKind
 	At       int64    // ns since the epoch
 	Undoes   []Undone // what it takes back, of an OpUndo or OpRedo
+	Merged   *Merged  // what it took in, of an OpMerge
 	Items    []ChangeItem
 	Session  *Session // nil: unknown, as Command and Process
 	Command  *Command

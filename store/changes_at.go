@@ -72,6 +72,11 @@ func (w *who) fill(ctx context.Context, row *ChangeRow, ids [3]int64) error {
 			return err
 		}
 	}
+	if row.Kind == OpMerge {
+		if row.Merged, err = mergedBy(ctx, w.q, row.Timeline, row.Seq); err != nil {
+			return err
+		}
+	}
 	if row.Session, err = w.session(ctx, SessionID(ids[0])); err != nil {
 		return err
 	}

@@ -22,8 +22,9 @@ const (
 	opEnded
 	opPatches // some contents are provisional
 	opElide
-	opConflicts        // or what was seen
-	opFlags     = iota // how many
+	opConflicts // or what was seen
+	opMerged
+	opFlags = iota // how many
 )
 
 // appendOp appends the encoding of op to b. Of the attribution it writes the ids, and the rows in fresh (may be nil).
@@ -61,6 +62,9 @@ func appendOp(b []byte, op *Op, fresh *attributionRows) []byte {
 	}
 	if op.conflicting() {
 		flags |= opConflicts
+	}
+	if op.Merged != nil {
+		flags |= opMerged
 	}
 	b = append(b, opFormat, byte(op.Kind))
 	b = putUint(b, flags)
@@ -139,6 +143,9 @@ func appendOp(b []byte, op *Op, fresh *attributionRows) []byte {
 	if flags&opConflicts != 0 {
 		b = appendConflicts(b, op)
 	}
+	if op.Merged != nil {
+		b = appendMerged(b, op.Merged)
+	}
 	return b
 }
 
@@ -212,6 +219,9 @@ func decodeOp(data []byte, known *knownRows) (*Op, error) {
 	}
 	if flags&opConflicts != 0 {
 		decodeConflicts(d, op)
+	}
+	if flags&opMerged != 0 {
+		op.Merged = decodeMerged(d)
 	}
 	if d.err == nil && len(d.b) != 0 {
 		d.fail("%d bytes too many", len(d.b))

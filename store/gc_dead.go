@@ -49,7 +49,7 @@ func (g *collector) dropRows(ctx context.Context, ws WorkspaceID) error {
 	w, id := g.s.w, int64(ws)
 	g.res.Workspaces++
 	for _, q := range []string{
-		`DELETE FROM tag WHERE workspace_id = ?`, `DELETE FROM workspace_ref WHERE workspace_id = ?`, `DELETE FROM workspace WHERE id = ?`,
+		`DELETE FROM tag WHERE workspace_id = ?`, `DELETE FROM review WHERE workspace_id = ?`, `DELETE FROM workspace_ref WHERE workspace_id = ?`, `DELETE FROM workspace WHERE id = ?`,
 	} {
 		if _, err := w.exec(ctx, q, id); err != nil {
 			return fmt.Errorf("workspace %d: %w", ws, err)

@@ -27,6 +27,9 @@ const (
 	PinApplied = "applied"
 	// PinSession is the base of a fork that a session works in. Ref is the workspace's id, a blank, and the session's name.
 	PinSession = "session"
+	// PinMerge is a state that a workspace took in: what is changed there or here later is compared with it. Ref is the workspace's id,
+	// a blank, and the id of the one that was taken in.
+	PinMerge = "merge"
 	// PinRetained is a state that the store's policy keeps of a stretch of history that is thinned out. Collecting sets and
 	// removes it; it keeps no timeline that nothing else needs.
 	PinRetained = "retained"

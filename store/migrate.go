@@ -4,12 +4,16 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 )
 
 // migrations are the steps from each schema version to the next; step i leads to version i+1. A step is never changed
 // once a release had it.
 func migrations(t Types) [][]string {
-	return [][]string{createSchema(t), append(createTables(t, 2), schema2()...), createTables(t, 3), schema4(t)}
+	return [][]string{
+		createSchema(t), append(createTables(t, 2), schema2()...), createTables(t, 3),
+		slices.Concat(createTables(t, 4), schema4(t), schemaMerges()),
+	}
 }
 
 // migrate brings the database to SchemaVersion, one transaction a step.

@@ -25,6 +25,7 @@ const (
 	OpWorkspace // makes, moves or drops a workspace pointer; see Op.Workspace
 	OpUndo      // inverts changes; see Op.Undoes
 	OpRedo      // inverts an undo, as Undoes says too
+	OpMerge     // takes in what another workspace changed; see Op.Merged
 )
 
 // Op is one atomic change of one timeline, complete: the rows it leads to are in it, so applying never needs to know
@@ -55,6 +56,7 @@ type Op struct {
 	Conflicts []Conflict
 	Resolves  []ConflictID
 	Seen      []SeenRow // what sessions have seen by now; it is saved with whatever comes next
+	Merged    *Merged   // of an OpMerge that took in all of it
 	// fresh holds the attribution rows that this op is the first of its journal to name: the ones to insert with it
 	// (OR IGNORE: an earlier journal may have had them). Append and the journal's decoder set it.
 	fresh *attributionRows

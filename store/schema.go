@@ -76,6 +76,10 @@ func schemaTables() []table {
 		{name: "setting", since: 3, key: "name", cols: `name TEXT, value TEXT`},
 		// what was removed for good: when, by which rule, by whom; detail is a JSON object
 		{name: "removal", since: 3, cols: `id INT PRIMARY KEY, at INT, kind TEXT, rule TEXT, who TEXT, detail TEXT`},
+		// what somebody said of a path of a workspace in the state timeline_id@seq: accepted (with the change into_*) or rejected;
+		// hunks NULL: all of it
+		{name: "review", since: 4, cols: `id SERIAL PRIMARY KEY, workspace_id INT, timeline_id INT, seq INT, path BYTES,
+			hunks TEXT NULL, verdict TEXT, into_timeline_id INT, into_seq INT, session_id INT, command_id INT, at INT`},
 	}
 }
 

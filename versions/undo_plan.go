@@ -61,10 +61,15 @@ func (p *UndoPlan) Empty() bool { return p.Move == nil && len(p.Names)+len(p.Ver
 
 // Contents stores the texts that were merged and returns what fs.Edit needs of them.
 func (p *UndoPlan) Contents(st *store.Store) ([]blob.Staged, error) {
+	return stageTexts(st, p.Versions, p.texts)
+}
+
+// stageTexts stores texts and has the versions of these inodes name them.
+func stageTexts(st *store.Store, versions []store.Version, texts map[store.Ino][]byte) ([]blob.Staged, error) {
 	var out []blob.Staged
-	for i := range p.Versions {
-		v := &p.Versions[i]
-		text, ok := p.texts[v.Ino]
+	for i := range versions {
+		v := &versions[i]
+		text, ok := texts[v.Ino]
 		if !ok || len(text) == 0 {
 			continue
 		}

@@ -126,7 +126,7 @@ func (h *history) span(ctx context.Context, sp store.Span, versions bool, p *pic
 			delete(h.seen, it.Ino)
 		}
 		switch s.Kind {
-		case store.OpUndo, store.OpRedo:
+		case store.OpUndo, store.OpRedo, store.OpMerge:
 			// The items tell every name; an inode may have changed under any of them.
 			h.item(s, it, v, mine)
 			switch it.Op {
