@@ -83,7 +83,7 @@ func queryRules() []queryRule {
 				UNION ALL SELECT 'workspace', name, base_timeline_id, base_seq FROM workspace
 			) u JOIN timeline t ON t.id = u.timeline_id WHERE t.parent_id <> 0 AND u.seq <= t.parent_seq`},
 		{19, "a pin at seq %d of timeline %d has the unknown kind %s or does not say what it is for, %s", `
-			SELECT seq, timeline_id, kind, ref FROM pin WHERE kind NOT IN ('mount', 'temporary', 'applied', 'session', 'retained') OR ref = ''`},
+			SELECT seq, timeline_id, kind, ref FROM pin WHERE kind NOT IN ('mount', 'temporary', 'applied', 'session', 'merge', 'retained') OR ref = ''`},
 		{27, "version %d of inode %d comes from version %d, which does not exist or is of inode %d", `
 			SELECT v.version_id, v.ino, v.parent_version_id, COALESCE(p.ino, 0) FROM file_version v
 			LEFT JOIN file_version p ON p.version_id = v.parent_version_id AND p.origin_timeline_id = 0

@@ -151,6 +151,9 @@ func (m opMaker) op() *Op {
 		op.Seen = append(op.Seen, SeenRow{Session: SessionID(m.int()), Ino: Ino(m.int()), Version: VersionID(m.int())})
 	}
 	if m.r.IntN(3) == 0 {
+		op.Merged = &Merged{TimelineID(m.int()), Seq(m.int())}
+	}
+	if m.r.IntN(3) == 0 {
 		op.Elide = &Elided{Ino: Ino(m.int()), Kind: OpKind(m.r.Uint32()), Parent: Ino(m.int()), Name: m.str(20), Over: VersionID(m.int())}
 		for range m.r.IntN(4) {
 			op.Elide.Seqs = append(op.Elide.Seqs, Seq(m.int()))

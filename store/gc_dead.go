@@ -55,8 +55,11 @@ func (g *collector) dropRows(ctx context.Context, ws WorkspaceID) error {
 			return fmt.Errorf("workspace %d: %w", ws, err)
 		}
 	}
-	_, err := w.exec(ctx, `DELETE FROM pin WHERE kind IN (?, ?) AND (ref = ? OR ref LIKE ?)`, PinTemporary, PinSession,
-		fmt.Sprint(id), fmt.Sprint(id)+" %")
+	_, err := w.exec(ctx, `DELETE FROM pin WHERE kind IN (?, ?, ?) AND (ref = ? OR ref LIKE ?)`, PinTemporary, PinSession,
+		PinMerge, fmt.Sprint(id), fmt.Sprint(id)+" %")
+	if err == nil {
+		_, err = w.exec(ctx, `DELETE FROM pin WHERE kind = ? AND ref LIKE ?`, PinMerge, "% "+fmt.Sprint(id))
+	}
 	return err
 }
 

@@ -101,7 +101,7 @@ func (g *collector) planRefs(ctx context.Context, q querier, p *gcPlan, dead map
 
 // pinnedFor is the workspace that a pin was made for.
 func pinnedFor(kind, ref string) (WorkspaceID, bool) {
-	if kind != PinTemporary && kind != PinSession {
+	if kind != PinTemporary && kind != PinSession && kind != PinMerge {
 		return 0, false
 	}
 	id, _, _ := strings.Cut(ref, " ")

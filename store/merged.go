@@ -62,6 +62,16 @@ func mergedBy(ctx context.Context, q querier, t TimelineID, seq Seq) (m *Merged,
 	return m, err
 }
 
+// WorkspaceOn is the name of a workspace that has or had a timeline, "" if none is known any more.
+func (s *Store) WorkspaceOn(ctx context.Context, t TimelineID) (name string, err error) {
+	_, err = scanAll(ctx, s.r, 1, `SELECT w.name FROM workspace_ref r JOIN workspace w ON w.id = r.workspace_id
+		WHERE r.timeline_id = ? ORDER BY w.dropped_at IS NOT NULL, w.id LIMIT 1`, []any{int64(t)}, func(c *cells) error {
+		name = c.string(0)
+		return nil
+	})
+	return name, s.dbError(fmt.Sprintf("find the workspace of timeline %d", t), err)
+}
+
 // schemaMerges: the merges of a timeline are found without its other changes.
 func schemaMerges() []string {
 	return []string{`CREATE INDEX change_merged ON change(timeline_id, seq, command_id, merged_timeline_id, merged_seq) WHERE merged_timeline_id <> 0`}

@@ -54,6 +54,8 @@ type Entry struct {
 	Old, New *store.Version
 	// Took says what the change took back, nil if it is no undo or redo.
 	Took *TakenBack
+	// Merged says what the change took in, nil if it is no merge.
+	Merged *MergedFrom
 
 	written  bool           // its content was set
 	saved    bool           // it was born at a name that another inode had till then

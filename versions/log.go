@@ -60,6 +60,8 @@ type logger struct {
 	out    func(*Entry) error
 	row    *store.ChangeRow // the last that was put into words
 	took   *TakenBack       // of row
+	merged *MergedFrom      // of row
+	named  map[store.TimelineID]string
 }
 
 func (l *logger) run(ctx context.Context) error {
@@ -132,9 +134,12 @@ func (l *logger) item(ctx context.Context, row *store.ChangeRow, it *store.Chang
 		if err != nil {
 			return err
 		}
+		if l.merged, err = l.mergedFrom(ctx, row); err != nil {
+			return err
+		}
 		l.row, l.took = row, took
 	}
-	e.Took = l.took
+	e.Took, e.Merged = l.took, l.merged
 	inside := under == nil
 	if it.Name != "" {
 		path, chain, err := l.places.path(ctx, it.Parent, it.Name)

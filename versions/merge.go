@@ -2,6 +2,7 @@ package versions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -141,14 +142,37 @@ func PlanMerge(ctx context.Context, st *store.Store, at, from Place, sel MergeSe
 	return m.plan, m.run(ctx)
 }
 
-// commonState is the state that both came from.
+// commonState is the state that both came from. If its history was collected, an older one has to do: changes that both have
+// count as made by both then, which is right if they are the same, and a conflict at worst.
 func (m *merge) commonState(ctx context.Context) (treeState, error) {
-	p := m.apart.common[0]
-	v, err := m.st.ViewAt(ctx, p.Timeline, p.Seq)
-	if err != nil {
-		return nil, fmt.Errorf("read the common point: %w", err)
+	var views []treeState
+	var first error
+	for i, p := range slices.Concat(m.apart.common, m.apart.older) {
+		if i >= len(m.apart.common) && len(views) > 0 {
+			break
+		}
+		v, err := m.st.ViewAt(ctx, p.Timeline, p.Seq)
+		switch {
+		case errors.Is(err, store.ErrCollected):
+			if first == nil {
+				first = err
+			}
+		case err != nil:
+			return nil, fmt.Errorf("read the common point: %w", err)
+		default:
+			if len(views) == 0 {
+				m.plan.Base = p
+			}
+			views = append(views, v)
+		}
 	}
-	return v, nil
+	switch len(views) {
+	case 0:
+		return nil, fmt.Errorf("read the common point: %w", first)
+	case 1:
+		return views[0], nil
+	}
+	return m.crossed(ctx, views)
 }
 
 func (m *merge) run(ctx context.Context) error {

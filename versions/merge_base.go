@@ -78,6 +78,7 @@ func (a *ancestry) on(ctx context.Context, t store.TimelineID) ([]store.MergeRow
 // apart is how two states are related.
 type apart struct {
 	common       []Place      // the newest states that both came from; usually one
+	older        []Place      // others, newest first: for when history was collected
 	ours, theirs []store.Span // the changes that only one of them came from
 }
 
@@ -118,7 +119,9 @@ func (a *ancestry) between(ctx context.Context, ours, theirs Place) (*apart, err
 		}
 	}
 	for _, c := range cand {
-		if !gone[c] {
+		if gone[c] {
+			out.older = append(out.older, c)
+		} else {
 			out.common = append(out.common, c)
 		}
 	}

@@ -15,6 +15,9 @@ func (m *merge) collect(ctx context.Context) error {
 			return err
 		}
 	}
+	if len(t.inos)+len(t.names) == 0 { // merges that came to nothing
+		return nothing("merge: everything that was changed there is here already")
+	}
 	keys := make([]store.DirName, 0, len(t.names))
 	for k := range t.names {
 		keys = append(keys, k)

@@ -22,8 +22,8 @@ func (m *merge) states(ctx context.Context) error {
 			continue
 		}
 		if e.b != nil && sameVersion(e.b, e.t) {
-			// Time stamps mean something (a stamp file of make); they are never worth a conflict.
-			if e.t.Mtime != e.b.Mtime && e.o.Mtime == e.b.Mtime && sameVersion(e.b, e.o) && !e.t.IsDir() {
+			// Time stamps mean something (a stamp file of make), but those of a merge; they are never worth a conflict.
+			if e.t.Merge == 0 && e.t.Mtime != e.b.Mtime && e.o.Mtime == e.b.Mtime && sameVersion(e.b, e.o) && !e.t.IsDir() {
 				f := &fused{v: *e.o}
 				f.v.Replaced, f.v.Merge, f.v.Mtime = 0, 0, e.t.Mtime
 				m.put(e, f, false)

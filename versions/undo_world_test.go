@@ -29,6 +29,7 @@ type lab struct {
 	sessions map[string]*store.Session
 	who      store.Attribution
 	clock    time.Time
+	name     string // of the workspace
 }
 
 func newLab(t testing.TB, o store.Options) *lab {
@@ -38,7 +39,7 @@ func newLab(t testing.TB, o store.Options) *lab {
 	if err := store.Init(ctx, dir, sqlite.Driver()); err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{t: t, dir: dir, sessions: map[string]*store.Session{}, clock: time.Date(2026, 11, 29, 10, 0, 0, 0, time.UTC)}
+	l := &lab{t: t, dir: dir, name: "w", sessions: map[string]*store.Session{}, clock: time.Date(2026, 11, 29, 10, 0, 0, 0, time.UTC)}
 	now := func() time.Time { l.clock = l.clock.Add(time.Second); return l.clock }
 	if o.Now = now; o.GroupDelay == 0 {
 		o.GroupDelay = time.Millisecond
@@ -242,7 +243,7 @@ func (l *lab) place() versions.Place {
 
 func (l *lab) ws() *store.Workspace {
 	l.t.Helper()
-	ws, err := l.st.Workspace(context.Background(), "w")
+	ws, err := l.st.Workspace(context.Background(), l.name)
 	l.must(err)
 	return ws
 }

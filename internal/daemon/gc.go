@@ -64,7 +64,7 @@ func (d *Daemon) fromHistory(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/v1/forks", "/v1/drop", "/v1/undrop", "/v1/tags", "/v1/restore", "/v1/import", "/v1/take", "/v1/apply", "/v1/undo", "/v1/redo",
-			"/v1/rollback", "/v1/runs", "/v1/mounts":
+			"/v1/rollback", "/v1/merge", "/v1/runs", "/v1/mounts":
 			if r.Method == http.MethodPost {
 				defer d.st.UseHistory()()
 			}

@@ -41,6 +41,7 @@ func (d *Daemon) routes() http.Handler {
 	d.pointerRoutes(mux)
 	d.runRoutes(mux)
 	d.undoRoutes(mux)
+	d.mergeRoutes(mux)
 	d.gcRoutes(mux)
 	d.replaceRoute(mux)
 	d.lockRoutes(mux)

@@ -41,6 +41,7 @@ type LogLine struct {
 	Process    *Process `json:"process,omitempty"`
 	Undoes     []string `json:"undoes,omitempty"` // commands that the change took back
 	Redoes     []string `json:"redoes,omitempty"` // commands that it brought back
+	Merged     string   `json:"merged,omitempty"` // of a merge: the state that it took in, WS@SEQ
 }
 
 // Writer is a session in a chain of sessions that started each other.
@@ -105,6 +106,9 @@ func LogLineOf(e *versions.Entry) LogLine {
 		l.Cwd, _ = ui.Text(c.Cwd)
 	}
 	l.Undoes, l.Redoes = TookBack(e.Took)
+	if m := e.Merged; m != nil {
+		l.Merged = m.Workspace + "@" + Itoa(int64(m.Seq))
+	}
 	var into **Process
 	into = &l.Process
 	for p := e.Process; p != nil; p = p.Parent {

@@ -60,6 +60,9 @@ func (p *Log) Entry(e *versions.Entry) error {
 	if e.Took != nil && (fresh || p.last.Took == nil || p.last.Seq != e.Seq) {
 		w.WriteString(p.indent + p.Out.Styled(e.Took.String(), ui.Bold) + "\n")
 	}
+	if e.Merged != nil && (fresh || p.last.Merged == nil || p.last.Seq != e.Seq) {
+		w.WriteString(p.indent + p.Out.Styled(e.Merged.String(), ui.Bold) + "\n")
+	}
 	p.last = e
 	if p.n++; p.Lines > 0 && p.n > p.Lines {
 		if p.rest == nil {
