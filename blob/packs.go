@@ -59,6 +59,7 @@ type packs struct {
 	packSize int64
 	log      *slog.Logger
 	open     func(path string, flag int) (packFile, error)
+	at       func(point string) // see Options.At
 
 	syncMu sync.Mutex // one sync at a time: who waits for it finds most of the work done
 
@@ -78,7 +79,7 @@ type packs struct {
 func openPacks(dir string, packSize int64, readOnly bool, log *slog.Logger) (*packs, error) {
 	p := &packs{
 		dir: dir, packSize: packSize, log: log, open: openFile,
-		files: map[uint32]packFile{}, dirty: map[uint32]packFile{},
+		files: map[uint32]packFile{}, dirty: map[uint32]packFile{}, at: func(string) {},
 	}
 	if readOnly {
 		return p, nil
@@ -188,11 +189,13 @@ func (p *packs) writable() error {
 	if err != nil {
 		return fmt.Errorf("blob: starting a new pack: %w", err)
 	}
+	p.at("pack begun")
 	p.last = n // used up even if the header fails: its name may exist now
 	if _, err := f.WriteAt(appendPackHeader(nil, n), 0); err != nil {
 		err = errors.Join(err, f.Close())
 		return fmt.Errorf("blob: starting the pack %s: %w", path, err)
 	}
+	p.at("pack started")
 	if p.cur != 0 {
 		p.order = append(p.order, p.cur)
 	}

@@ -30,6 +30,8 @@ type Options struct {
 	// Room is asked before n more bytes of what Put and Edit are given are written; it returns an error that wraps ENOSPC to
 	// keep a reserve for what Settle has to write. Nil: there is room until the disk says otherwise.
 	Room func(n int64) error
+	// At tells a crash test what comes next. Nil: there is none.
+	At func(point string)
 	// Log gets what is odd but no error of a call. Nil discards it.
 	Log *slog.Logger
 }
@@ -82,6 +84,9 @@ func Open(dir string, index Index, o Options) (*Store, error) {
 	if err != nil {
 		c.close()
 		return nil, fmt.Errorf("blob: opening %s: %w", dir, err)
+	}
+	if o.At != nil {
+		p.at = o.At
 	}
 	return &Store{
 		o: o, index: index, packs: p, codec: c,

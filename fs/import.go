@@ -125,11 +125,10 @@ func (f *FS) ImportWith(ctx context.Context, dir string, who store.Attribution, 
 	}
 	var staged []blob.Staged
 	for _, h := range files {
-		if len(h.staged.Packed) > 0 || h.staged.Small != nil {
-			staged = append(staged, h.staged)
-		}
-		if len(h.theirs.Packed) > 0 || h.theirs.Small != nil {
-			staged = append(staged, h.theirs)
+		for _, st := range []blob.Staged{h.staged, h.theirs} {
+			if st.Content.Size > 0 { // also what the store has already: a collection waits until it is applied
+				staged = append(staged, st)
+			}
 		}
 		im.res.Bytes += h.st.Size
 	}
@@ -137,6 +136,7 @@ func (f *FS) ImportWith(ctx context.Context, dir string, who store.Attribution, 
 		f.blobs.Applied(staged)
 		return ImportResult{}, err
 	}
+	f.st.Fault("import read")
 	progress(Progress{Phase: "store", Files: int64(len(files)), Total: int64(len(files)), Bytes: im.res.Bytes})
 	im.res.Skipped = s.skipped
 	f.enter(nil)
@@ -163,7 +163,10 @@ func (f *FS) ImportWith(ctx context.Context, dir string, who store.Attribution, 
 		f.blobs.Applied(staged)
 		return im.res, err
 	}
-	return im.res, f.finish(nil, slot, nil)
+	f.st.Fault("import appended")
+	err = f.finish(nil, slot, nil)
+	f.st.Fault("imported")
+	return im.res, err
 }
 
 // loadAll loads every directory of the tree, several at a time, and keeps them from being dropped.
@@ -408,6 +411,9 @@ func (im *importer) entry(h *hostFile, p *node) {
 			kind = store.OpLink
 		}
 		im.ch.item(kind, want, p, h.name)
+		if have != nil { // or nobody who looks for what a change touched finds it
+			im.ch.item(dropKind(have), have, p, h.name)
+		}
 		if isNew && want.replaced == 0 {
 			if last == 0 {
 				last = p.dir.ghosts[h.name]

@@ -53,6 +53,7 @@ func (h *Held) Move(ctx context.Context, m Move) error {
 	ws.Timeline = 0
 	ws.Base, ws.BaseSeq = mv.to.Head()
 	ws.Generation++
+	f.st.Fault("rollback")
 	slot, err := f.st.Append(&store.Op{
 		Kind: store.OpWorkspace, Workspace: ws.ID, At: f.now().UnixNano(), Who: m.Who,
 		Pointer: &store.Pointer{Workspace: ws, Why: m.Why},
@@ -60,12 +61,14 @@ func (h *Held) Move(ctx context.Context, m Move) error {
 	if err != nil {
 		return fail(err)
 	}
+	f.st.Fault("rollback appended")
 	f.ws, f.view = ws, mv.to
 	f.moves++
 	mv.apply()
 	h.moved = append(h.moved, mv.ev())
 	f.mu.Unlock()
 	err = f.st.Wait(slot)
+	f.st.Fault("rolled back")
 	f.mu.Lock()
 	if err != nil {
 		return fail(err)
@@ -178,6 +181,12 @@ func (mv *mover) fetch(ctx context.Context, inos []store.Ino, names []store.DirN
 	}
 	for i, key := range names {
 		mv.leads[key] = &lead{mv.was[key], is[i]}
+		// Older imports did not tell which inodes lost a name to what they brought.
+		for _, ino := range []store.Ino{mv.was[key].Ino, is[i].Ino} {
+			if ino != 0 {
+				mv.inos[ino] = true
+			}
+		}
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func Queries(n int) map[string]string {
 // LogSize is the size of the database's own log.
 func (s *Store) LogSize() int64 { return s.drv.LogSize(s.dir) }
 
-// SetCrashPoint has f called at named points of the applier.
+// SetCrashPoint has f called at the fault points.
 func (o *Options) SetCrashPoint(f func(point string)) { o.crashPoint = f }
 
 // Checkpoint folds the database's log in and says how many bytes of it are left.

@@ -42,6 +42,7 @@ type journal struct {
 	durable atomic.Int64
 
 	syncFile       func(*os.File) error // fdatasync
+	at             func(point string)   // as in pipelineOptions
 	flushes, syncs atomic.Int64
 	brk            *breaker // a failure of the disk trips it: nothing is written after that
 	preparers      sync.WaitGroup
@@ -69,6 +70,7 @@ func newJournal(dir string, id, num, segSize int64, brk *breaker) *journal {
 		brk:     brk,
 
 		syncFile: fdatasync,
+		at:       func(string) {},
 		quit:     make(chan struct{}),
 	}
 	j.prepared.L = &j.mu
@@ -134,6 +136,7 @@ func (j *journal) advance(rec []byte) error {
 		j.free = append(j.free, data[:0])
 		return err
 	}
+	j.at("journal segment")
 	h := j.head
 	h.first = j.pos + 1
 	h.append(data[:0])
@@ -184,11 +187,13 @@ func (j *journal) flush(position int64) error {
 			b.seg.begin()
 			// Behind the last record there may be what the segment held before: say that this is the end.
 			b.data = append(b.data, make([]byte, min(recHeader, b.seg.size-b.off-int64(len(b.data))))...)
+			j.at("journal write")
 			if _, err := b.seg.f.WriteAt(b.data, b.off); err != nil {
 				return j.brk.trip(fmt.Errorf("write %d bytes at %d of journal segment %s: %w", len(b.data), b.off, b.seg.path, err))
 			}
 			// After the write and before written moves: a sync round that sees the new position finds the mark.
 			b.seg.dirty.Store(true)
+			j.at("journal written")
 		}
 		if cap(b.data) <= maxIdleBuffer && len(j.used) < 2 {
 			j.used = append(j.used, b.data[:0])
@@ -235,6 +240,7 @@ func (j *journal) sync(position int64, before func() error) error {
 	j.mu.Unlock()
 	for _, seg := range segs {
 		seg.dirty.Store(false)
+		j.at("journal sync")
 		if err := j.syncFile(seg.f); err != nil {
 			return j.brk.trip(fmt.Errorf("fdatasync journal segment %s: %w", seg.path, err))
 		}
@@ -245,6 +251,7 @@ func (j *journal) sync(position int64, before func() error) error {
 			seg.linked.Store(true)
 		}
 	}
+	j.at("journal synced")
 	j.syncs.Add(1)
 	j.durable.Store(target)
 	return nil

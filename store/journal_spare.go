@@ -101,6 +101,7 @@ func (j *journal) drop(position int64) error {
 	j.syncing.Lock() // no round may hold a file that is closed here
 	defer j.syncing.Unlock()
 	for j.covered(position) {
+		j.at("journal drop")
 		j.mu.Lock()
 		seg := j.segs[0]
 		j.segs = j.segs[1:]

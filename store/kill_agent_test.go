@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,6 +30,7 @@ type agent struct {
 	f       *fs.FS // set with mu held
 	all     []*agent
 	commits int
+	tmp     string        // a directory outside of the store
 	cut     time.Duration // how long what is dirty may stay so
 	now     func() time.Time
 }
@@ -122,6 +125,8 @@ func (a *agent) do(ctx context.Context, op mop) error {
 		return a.append(versions.DropOp(*ws, time.Now().UnixNano(), a.who))
 	case "undo", "redo", "rollback":
 		return a.back(ctx, op)
+	case "import":
+		return a.imports(ctx, op)
 	}
 	dir, name, err := a.parent(op.Path)
 	if err != nil {
@@ -226,6 +231,27 @@ func (a *agent) append(op *store.Op) error {
 		err = a.st.Wait(slot)
 	}
 	return err
+}
+
+// imports makes the workspace equal to a directory with the files of op.
+func (a *agent) imports(ctx context.Context, op mop) error {
+	dir, err := os.MkdirTemp(a.tmp, "import")
+	if err != nil {
+		return err
+	}
+	for p, data := range op.Files {
+		p = filepath.Join(dir, p)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(p, []byte(data), 0o644); err != nil {
+			return err
+		}
+	}
+	if _, err = a.f.Import(ctx, dir, a.who, nil, nil); err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
 }
 
 // point appends an op that names where the workspace stands.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,6 +43,7 @@ const (
 	pageMerge
 	pageReplay
 	pageGC
+	pageDied   // it died by itself, at its point
 	pageAgents // 1: at work
 	pageSize   = 4096
 )
@@ -117,6 +119,7 @@ func agents(ctx context.Context, file string) error {
 		if left--; left != 0 {
 			return
 		}
+		page[pageDied] = 1
 		if o.Delay > 0 {
 			time.AfterFunc(o.Delay, die)
 			return
@@ -135,7 +138,7 @@ func agents(ctx context.Context, file string) error {
 	errs := make(chan error)
 	var all []*agent
 	for i := range o.Ops {
-		a := &agent{st: st, name: "agent-" + strconv.Itoa(i), cut: 100 * time.Millisecond}
+		a := &agent{st: st, name: "agent-" + strconv.Itoa(i), cut: 100 * time.Millisecond, tmp: filepath.Dir(o.Page)}
 		if err := a.open(ctx, o.Where[i]); err != nil {
 			return err
 		}

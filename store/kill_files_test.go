@@ -144,6 +144,38 @@ func (a *magent) file(r *rand.Rand, cmd string) mop {
 	return create()
 }
 
+// imports replaces the tree by that of a directory: some files as they are, some with other bytes, some new ones.
+func (a *magent) imports(r *rand.Rand, cmd string) mop {
+	old, t := a.tree(), mtree{map[string]int{}, map[int]mnode{}}
+	a.live[a.ws] = t
+	op := mop{Kind: "import", Cmd: cmd, Files: map[string]string{}}
+	add := func(p string, n mnode) {
+		a.node++
+		t.nodes[a.node], t.names[p] = n, a.node
+	}
+	put := func(p, data string) {
+		op.Files[p] = data
+		add(p, mnode{typ: 'f', mode: 0o644}.with(data))
+		for d := path.Dir(p); d != "."; d = path.Dir(d) {
+			if _, ok := t.names[d]; !ok {
+				add(d, mnode{typ: 'd', mode: 0o755})
+			}
+		}
+	}
+	for _, p := range old.paths("f") {
+		data := old.nodes[old.names[p]].data
+		switch r.IntN(4) {
+		case 0:
+			continue
+		case 1:
+			data = a.text(r, cmd, data)
+		}
+		put(p, data)
+	}
+	put(fmt.Sprintf("n%d/i", a.n), a.text(r, cmd, ""))
+	return op
+}
+
 // text is a new text by cmd that keeps some lines of old. Each line begins with the command that made it, so that blame
 // can be checked. One in 20 is no text and too large for one blob.
 func (a *magent) text(r *rand.Rand, cmd, old string) string {

@@ -79,6 +79,7 @@ type mop struct {
 	Mode     uint32
 	Name     string // of a workspace, a tag, or the command that is taken back
 	Cmd      string // the command that does it
+	Files    map[string]string
 }
 
 type mtag struct {
@@ -243,6 +244,11 @@ func (a *magent) whole(r *rand.Rand, label string, dice int) (op mop, ok bool) {
 		return mop{Kind: "checkpoint"}, true
 	case dice < 53:
 		return mop{Kind: "gc"}, true
+	case dice < 56 && len(a.tree().names) > 0: // that with which a workspace begins is not undone
+		a.cmd, a.before, a.redo = label, a.tree(), nil
+		op := a.imports(r, label)
+		a.finish()
+		return op, true
 	}
 	return op, false
 }

@@ -17,9 +17,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"wsfs/store"
-	"wsfs/store/sqlite"
 )
 
 var killFlags = struct {
@@ -102,96 +99,142 @@ func (c *killCount) report(t *testing.T) {
 func killPoints() map[string]int {
 	return map[string]int{
 		"apply": 40, "settled": 40, "synced": 40, "committed": 40, "durable": 4, "checkpoint": 2, "checkpointed": 2,
-		"merge": 8, "merged": 8, "replayed": 3, "replay durable": 1, "op rollback": 3, "op undo": 3, "op redo": 2, "op fork": 4,
+		"merge": 8, "merged": 8, "op rollback": 3, "op undo": 3, "op redo": 2, "op fork": 4,
+		"journal segment": 3, "journal written": 60, "journal synced": 10, "pack begun": 3, "pack started": 3, "import appended": 2,
 		"gc step": 30, "gc stepped": 30, "gc copied": 3, "gc durable": 3, "gc removed": 2,
 	}
 }
 
-// randomKills is the life of one store. With each, all are power cuts, and there are more of them: each of every kind of
-// moment of each round.
+// life is that of one store.
+type life struct {
+	c      *killCount
+	dir    string
+	all    []*magent
+	r      *rand.Rand
+	seed   uint64
+	n      uint64
+	forgot bool // history was collected
+}
+
+func newLife(t *testing.T, c *killCount, seed uint64) *life {
+	l := &life{c: c, dir: filepath.Join(t.TempDir(), "store"), r: rand.New(rand.NewPCG(seed, 1)), seed: seed}
+	l.all = makeAgents(t, l.dir, 3)
+	return l
+}
+
+// fate is what becomes of one child.
+type fate struct {
+	cut   bool // a power cut, not a kill
+	each  int  // more of them: so many of every kind of moment
+	point string
+	n     int           // it dies at the nth time of point
+	delay time.Duration // or so much later
+	after time.Duration // it is killed then if it still lives
+	keep  string        // collect all the time, by this policy
+}
+
+// randomKills is a life with random fates. With each, all are power cuts.
 func randomKills(t *testing.T, c *killCount, seed uint64, rounds, each int) {
-	dir := filepath.Join(t.TempDir(), "store")
-	all := makeAgents(t, dir, 3)
-	r := rand.New(rand.NewPCG(seed, 1))
+	l := newLife(t, c, seed)
+	r := l.r
 	points := slices.Sorted(maps.Keys(killPoints()))
-	forgot := false // history was collected
-	for round := range rounds {
-		rs := seed<<16 | uint64(round)
-		cut := r.IntN(3) == 0 || each > 0
-		o := orders{Dir: dir, N: 1}
-		after := time.Duration(20+r.IntN(400)) * time.Millisecond
+	for range rounds {
+		f := fate{cut: r.IntN(3) == 0 || each > 0, each: each, n: 1, after: time.Duration(20+r.IntN(400)) * time.Millisecond}
 		if r.IntN(2) == 0 {
-			o.Point = points[r.IntN(len(points))]
-			o.N += r.IntN(killPoints()[o.Point])
+			f.point = points[r.IntN(len(points))]
+			f.n += r.IntN(killPoints()[f.point])
 			if r.IntN(2) == 0 {
-				o.Delay = time.Duration(1 + r.IntN(3000_000))
+				f.delay = time.Duration(1 + r.IntN(3000_000))
 			}
-			after = 700 * time.Millisecond
+			f.after = 700 * time.Millisecond
 		}
-		var d *disk
-		if cut {
-			if d = newDisk(t, dir); d == nil {
-				return
-			}
-			o.Dir, after = d.store(), 2*after
-			d.watch = &watch{r: rand.New(rand.NewPCG(rs, 3)), each: each}
+		if f.cut {
+			f.after *= 2
 		}
-		// What the agents will do, and the state after each thing.
-		var plan [][]*magent
 		if r.IntN(3) == 0 {
-			o.Keep = "all for 1s, then one per 2s for 4s"
-			forgot = true
+			f.keep = collectAll
 		}
-		for _, a := range all {
-			o.Where = append(o.Where, a.ws)
-			a.finish()
-			if a.forgets = o.Keep != ""; forgot {
-				a.undo, a.redo = nil, nil
-			}
-			states := []*magent{a.snapshot()}
-			var ops []mop
-			for range 300 {
-				ops = append(ops, a.next(rs))
-				states = append(states, a.snapshot())
-			}
-			o.Ops = append(o.Ops, ops)
-			plan = append(plan, states)
-		}
-		run := startKilled(t, &o, after, d)
-		if t.Failed() {
-			if d != nil {
-				dir = d.cut(t, r)
-			}
-			for i := range all {
-				did := plan[i][run.began[i]].did
-				t.Logf("agent %d: %q", i, did[max(0, len(did)-12):])
-			}
-			t.Logf("round %d of seed %d, store %s", round, seed, keep(dir))
+		if l.round(t, &f); t.Failed() {
 			return
-		}
-		c.kills++
-		run.count(c, &o)
-		if cut {
-			c.cuts++
-			dir = d.cut(t, r)
-		}
-		if packBegun(t, dir) {
-			c.hit["pack rotation: a pack is begun and no row names it"]++
-		}
-		if each > 0 {
-			c.moments(t, d.watch, &o, rs, plan, forgot)
-		}
-		left := verifyAgents(t, dir, run, plan, o.Ops, cut, forgot)
-		if t.Failed() {
-			t.Logf("round %d of seed %d: power cut %v, point %q %d +%v, store %s", round, seed, cut, o.Point, o.N, o.Delay, keep(dir))
-			return
-		}
-		for i := range all {
-			c.acked += run.ended[i]
-			c.lost += max(0, run.ended[i]-(left[i].n-all[i].n))
-			all[i] = left[i]
 		}
 	}
+}
+
+const collectAll = "all for 1s, then one per 2s for 4s"
+
+// round lets one child meet its fate and judges what it left. It reports whether the child died by itself, at its point.
+func (l *life) round(t *testing.T, f *fate) (itself bool) {
+	t.Helper()
+	rs := l.seed<<16 | l.n
+	l.n++
+	o := orders{Dir: l.dir, Point: f.point, N: f.n, Delay: f.delay, Keep: f.keep}
+	l.forgot = l.forgot || f.keep != ""
+	var d *disk
+	if f.cut {
+		if d = newDisk(t, l.dir); d == nil {
+			return false
+		}
+		o.Dir = d.store()
+		d.watch = &watch{r: rand.New(rand.NewPCG(rs, 3)), each: f.each}
+	}
+	// What the agents will do, and the state after each thing.
+	var plan [][]*magent
+	for _, a := range l.all {
+		o.Where = append(o.Where, a.ws)
+		a.finish()
+		if a.forgets = f.keep != ""; l.forgot {
+			a.undo, a.redo = nil, nil
+		}
+		states := []*magent{a.snapshot()}
+		var ops []mop
+		for range 300 {
+			ops = append(ops, a.next(rs))
+			states = append(states, a.snapshot())
+		}
+		o.Ops = append(o.Ops, ops)
+		plan = append(plan, states)
+	}
+	first := o
+	if inReplay(f.point) {
+		first.Point, first.N = "settled", 1+l.r.IntN(20)
+	}
+	run := startKilled(t, &first, f.after, d)
+	itself = run.page[pageDied] == 1
+	if inReplay(f.point) && !t.Failed() { // and the next one dies while it reads the journal; it has nothing else to do
+		next := orders{Dir: l.dir, Point: f.point, N: f.n}
+		itself = startKilled(t, &next, time.Millisecond, nil).page[pageDied] == 1
+	}
+	if t.Failed() {
+		if d != nil {
+			l.dir = d.cut(t, l.r)
+		}
+		for i := range l.all {
+			did := plan[i][run.began[i]].did
+			t.Logf("agent %d: %q", i, did[max(0, len(did)-12):])
+		}
+		t.Logf("round %d of seed %d, store %s", l.n-1, l.seed, keep(l.dir))
+		return false
+	}
+	l.c.kills++
+	run.count(l.c, &o)
+	if f.cut {
+		l.c.cuts++
+		l.dir = d.cut(t, l.r)
+	}
+	if f.each > 0 {
+		l.c.moments(t, d.watch, &o, rs, plan, l.forgot)
+	}
+	left := verifyAgents(t, l.dir, run, plan, o.Ops, f.cut, l.forgot)
+	if t.Failed() {
+		t.Logf("round %d of seed %d: %+v, store %s", l.n-1, l.seed, *f, keep(l.dir))
+		return false
+	}
+	for i := range l.all {
+		l.c.acked += run.ended[i]
+		l.c.lost += max(0, run.ended[i]-(left[i].n-l.all[i].n))
+		l.all[i] = left[i]
+	}
+	return itself
 }
 
 // moments judges the power cuts that might have been in one round.
@@ -224,22 +267,6 @@ func (c *killCount) moments(t *testing.T, w *watch, o *orders, seed uint64, plan
 			}
 		}
 	}
-}
-
-// packBegun reports whether the last pack is one that the database does not know of yet.
-func packBegun(t *testing.T, dir string) bool {
-	t.Helper()
-	st, err := store.Open(t.Context(), dir, sqlite.Driver(), store.Options{ReadOnly: true})
-	if err != nil {
-		return false // the start that comes next says what is wrong
-	}
-	defer st.Close()
-	known, err := st.Count(t.Context(), "SELECT coalesce(max(pack), 0) FROM blob")
-	packs, globErr := filepath.Glob(filepath.Join(dir, "packs", "*.pack"))
-	if err != nil || globErr != nil || len(packs) == 0 {
-		return false
-	}
-	return filepath.Base(slices.Max(packs)) > fmt.Sprintf("%08d.pack", known)
 }
 
 // keep saves what a failure left.
@@ -293,9 +320,6 @@ func startKilled(t *testing.T, o *orders, after time.Duration, d *disk) *killed 
 	}
 	timer := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
-	if o.Point == "replayed" || o.Point == "replay durable" {
-		timer.Reset(2 * time.Second) // it may have nothing to replay
-	}
 	k := newKilled(len(o.Ops))
 	for in := bufio.NewReader(out); ; {
 		line, err := in.ReadString('\n')

@@ -393,8 +393,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// The same at the points where something could be done twice or not at all.
-func TestKillAtPoints(t *testing.T) {
+// The same at the points where something could be done twice or not at all, and again in the replay of it.
+func TestKillInReplay(t *testing.T) {
 	dir := newKillStore(t)
 	head := store.Seq(1)
 	for _, point := range []string{"settled", "synced", "committed", "durable"} {

@@ -294,8 +294,8 @@ func (s *survivors) blame(ctx context.Context, v *store.View, ws, p, text string
 	}
 	for i, o := range b.Owners {
 		want, _, _ := strings.Cut(string(b.Lines[i]), " ")
-		if s.forgot && (o.Command == nil || o.Unknown != "") {
-			continue
+		if o.Unknown != "" || s.forgot && o.Command == nil {
+			continue // of a fork that was dropped and collected only the states remain that others stand on
 		}
 		if o.Command == nil || o.Command.Argv != want {
 			got := "nobody"

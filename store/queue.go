@@ -155,6 +155,7 @@ func openPipeline(ctx context.Context, dir string, be backend, cs contents, brk 
 		be: be, cs: cs, o: o, j: newJournal(dir, id, num, o.segment, brk), brk: brk,
 		turn: make(chan struct{}), wake: make(chan struct{}, 1), dirty: make(chan struct{}, 1), done: make(chan struct{}),
 	}
+	p.j.at = o.at
 	p.j.prepareAhead()
 	go p.run()
 	if o.syncEvery > 0 {

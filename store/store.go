@@ -38,7 +38,8 @@ type Options struct {
 	// MergeAfter is how many segments a read path may have below a timeline before neighbours are merged into hidden ones;
 	// 0: 8, negative: never.
 	MergeAfter int
-	// crashPoint is called at named points of the applier, of merging and of checkpoints. Crash tests stop the process there.
+	// crashPoint is called at the fault points: named places of everything that a kill might leave half done. Crash tests
+	// stop the process there.
 	crashPoint func(point string)
 	// Blob are the options of the blob store; ReadOnly and Log are set from these.
 	Blob blob.Options
@@ -144,6 +145,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 	}
 	b := s.o.Blob
 	b.ReadOnly, b.Log = s.o.ReadOnly, s.o.Log
+	b.At = s.at
 	b.Room = func(n int64) error { return s.Room(n, nil) }
 	if s.blobs, err = blob.Open(s.dir, s, b); err != nil {
 		return fmt.Errorf("open the blobs of store %s: %w", s.dir, err)
@@ -223,6 +225,9 @@ func (s *Store) at(point string) {
 		s.o.crashPoint(point)
 	}
 }
+
+// Fault tells a crash test what comes next in a package above.
+func (s *Store) Fault(point string) { s.at(point) }
 
 // Dir is the store's directory.
 func (s *Store) Dir() string { return s.dir }
