@@ -3,6 +3,7 @@ package store_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/gob"
 	"errors"
 	"flag"
@@ -26,7 +27,7 @@ var killFlags = struct {
 }{
 	flag.Int("kills", 10, "TestKillRandom: how often a child is killed; 500 by hand"),
 	flag.Uint64("killseed", 0, "TestKillRandom: what the dice start from, of TestPowerCuts too; 0: the clock"),
-	flag.Int("cuts", 25, "TestPowerCuts: at how many moments the power is cut; 2000 by hand"),
+	flag.Int("cuts", 13, "TestPowerCuts: at how many moments the power is cut; 2000 by hand"),
 }
 
 // killsPerStore bounds the history that one store of TestKillRandom grows.
@@ -131,6 +132,7 @@ type fate struct {
 	delay time.Duration // or so much later
 	after time.Duration // it is killed then if it still lives
 	keep  string        // collect all the time, by this policy
+	ops   int           // what each agent has to do at most; 0: 300 things
 }
 
 // randomKills is a life with random fates. With each, all are power cuts.
@@ -187,7 +189,7 @@ func (l *life) round(t *testing.T, f *fate) (itself bool) {
 		}
 		states := []*magent{a.snapshot()}
 		var ops []mop
-		for range 300 {
+		for range cmp.Or(f.ops, 300) {
 			ops = append(ops, a.next(rs))
 			states = append(states, a.snapshot())
 		}
