@@ -131,6 +131,9 @@ func (a *magent) file(r *rand.Rand, cmd string) mop {
 		}
 		lines := strings.SplitAfter(t.nodes[t.names[op.Path]].data, "\n")
 		op.Data = strings.Join(lines[:(len(lines)-1)/2], "")
+		if i, ok := a.before.names[op.Path]; ok && a.before.nodes[i].data == op.Data {
+			return create() // the command would seem to have done nothing, and bare undo would mean it all the same
+		}
 		set(op.Path, func(n *mnode) { *n = n.with(op.Data) })
 		return op
 	}

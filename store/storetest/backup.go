@@ -21,6 +21,7 @@ func testBackup(t *testing.T, drv store.Driver) {
 	small := store.Options{GroupDelay: 100 * time.Millisecond, Blob: blob.Options{PackSize: 64 << 10}}
 	t.Run("equal", func(t *testing.T) { backupEqual(t, drv, small) })
 	t.Run("busy", func(t *testing.T) { backupBusy(t, drv, small) })
+	t.Run("collecting", func(t *testing.T) { backupCollecting(t, drv, small) })
 	t.Run("refused", func(t *testing.T) { backupRefused(t, drv, small) })
 	t.Run("interrupted", func(t *testing.T) { backupInterrupted(t, drv, small) })
 	t.Run("damaged", func(t *testing.T) { backupDamaged(t, drv, small) })
