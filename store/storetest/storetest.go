@@ -22,6 +22,11 @@ func Run(t *testing.T, drv store.Driver) {
 	t.Run("pointers", func(t *testing.T) { testPointers(t, drv) })
 	t.Run("segments", func(t *testing.T) { testSegments(t, drv) })
 	t.Run("backup", func(t *testing.T) { testBackup(t, drv) })
+	t.Run("elide", func(t *testing.T) {
+		for _, group := range []int{1, 64} {
+			t.Run(fmt.Sprint("group", group), func(t *testing.T) { testElide(t, drv, group) })
+		}
+	})
 	t.Run("changes", func(t *testing.T) { testChanges(t, drv) })
 	t.Run("collect", func(t *testing.T) {
 		for _, group := range []int{1, 64} {
