@@ -19,7 +19,7 @@ func TestSurviveAll(t *testing.T) {
 	main := filepath.Join(all, "main")
 	const old = `python3 -c '
 import os, sys
-for i in range(1500): open(sys.argv[1] + "/old%d" % i, "w").write("x%d" % i * 9999)' "$1"`
+for i in range(600): open(sys.argv[1] + "/old%d" % i, "w").write("x%d" % i * 9999 if 6 < i < 9 else "")' "$1"`
 	shell(t, old, main)
 	w.wsfs("tag", "main", "v1")
 	past := w.mount("main@v1")
@@ -38,12 +38,12 @@ while n < 3 or not os.path.exists(stop):
     n += 1
 for (f, l, d), names in zip(at, got):
     for e in l: assert e.name not in names, e.name; names.add(e.name)
-    assert names == {"old%d" % i for i in range(1500)}, len(names)
+    assert names == {"old%d" % i for i in range(600)}, len(names)
     os.close(d); f.close()
 log.seek(0); assert len(log.read(10)) == 10; log.close()
 ' "$1" "$2" "$1/../.wsfs/at/v1" "` + past + `"`}
 	from := surviving()
-	for _, name := range []string{"append", "names", "blocks", "locks"} {
+	for _, name := range []string{"append", "blocks", "locks"} {
 		programs[name] = from[name]
 	}
 	w.survive(main, programs, filepath.Join(w.base, "stop.open"))

@@ -40,6 +40,7 @@ func TestSurviveRun(t *testing.T) {
 	if !waitFor(time.Minute, func() bool { _, err := os.Stat(stop); return err == nil }) {
 		t.Error("the command does not begin")
 	}
+	w.wsfs("daemon", "--replace")
 	w.killOften(max(*opt.kills/10, 2))
 	if got, err := run("cat f; echo other > g").CombinedOutput(); err != nil {
 		t.Errorf("another run: %v\n%s", err, got)

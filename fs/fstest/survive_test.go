@@ -178,6 +178,9 @@ func (w *world) survive(point string, programs map[string]string, ready ...strin
 			t.Errorf("%s does not come", name)
 		}
 	}
+	if len(ready) > 0 { // an upgrade is the same on purpose
+		w.wsfs("daemon", "--replace")
+	}
 	w.killOften(max(*opt.kills/2, 3))
 	if err := os.WriteFile(stop, nil, 0o600); err != nil {
 		t.Fatal(err)
