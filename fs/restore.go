@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"wsfs/blob"
 	"wsfs/store"
 )
 
@@ -50,6 +51,9 @@ func (f *FS) restore(ctx context.Context, who store.Attribution, name string, fr
 	}
 	tree, err := treeIn(ctx, from, chain[len(chain)-1])
 	if err != nil {
+		return none, nil, fmt.Errorf("restore %q: %w", name, err)
+	}
+	if err := f.whole(ctx, rel, tree); err != nil {
 		return none, nil, fmt.Errorf("restore %q: %w", name, err)
 	}
 	if err := f.cutDirty(func(*node) bool { return true }); err != nil {
@@ -130,6 +134,30 @@ func treeIn(ctx context.Context, from *store.View, p *past) (*past, error) {
 		}
 	}
 	return p, nil
+}
+
+// whole refuses a past tree of which the store has not all bytes any more.
+func (f *FS) whole(ctx context.Context, at string, p *past) error {
+	var refs []blob.Ref
+	var paths []string
+	var walk func(at string, p *past)
+	walk = func(at string, p *past) {
+		if !p.v.Content.IsZero() {
+			refs, paths = append(refs, p.v.Content), append(paths, at)
+		}
+		for _, child := range p.children {
+			walk(path.Join(at, child.name), child)
+		}
+	}
+	walk(at, p)
+	gone, err := f.st.MissingBlobs(ctx, refs)
+	if err != nil || len(gone) == 0 {
+		return err
+	}
+	if _, err = f.st.Locate(ctx, refs[gone[0]]); err == nil {
+		err = &store.LetGoError{Ref: refs[gone[0]], Class: f.st.LetsGo(refs[gone[0]])}
+	}
+	return fmt.Errorf("%d files, %q for one: %w", len(gone), paths[gone[0]], err)
 }
 
 // restorer builds the one op of a restore, under FS.mu.

@@ -167,38 +167,52 @@ func (s *Store) shown(ctx context.Context, fn func(VersionID, blob.Content) erro
 	if err != nil {
 		return err
 	}
-	type row struct {
-		id VersionID
-		c  blob.Content
-	}
 	seen := make(map[VersionID]bool)
 	for _, ws := range spaces {
 		v, err := s.ViewOf(ctx, ws)
 		if err != nil {
 			return err
 		}
-		done := make(map[Ino]bool)
-		for _, seg := range v.path {
-			var list []row
-			if _, err := scanAll(ctx, s.r, 5, `SELECT v.ino, v.version_id, v.nlink, v.content_hash, v.size`+sqlStateOf,
-				[]any{int64(seg.Timeline), int64(seg.Cut), int64(seg.Cut), int64(seg.Cut)}, func(c *cells) error {
-					ino, id := Ino(c.int(0)), VersionID(c.int(1))
-					if done[ino] {
-						return nil
-					}
-					if done[ino] = true; c.int(2) == 0 || seen[id] {
-						return nil
-					}
-					seen[id] = true
-					list = append(list, row{id, blob.Content{Ref: c.ref(3), Size: c.int(4)}})
-					return c.bad
-				}); err != nil {
-				return err
+		if err := s.shownIn(ctx, v, func(_ Ino, id VersionID, c blob.Content) error {
+			if seen[id] {
+				return nil
 			}
-			for _, r := range list {
-				if err := fn(r.id, r.c); err != nil {
-					return err
-				}
+			seen[id] = true
+			return fn(id, c)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shownIn calls fn with every version that a state shows.
+func (s *Store) shownIn(ctx context.Context, v *View, fn func(Ino, VersionID, blob.Content) error) error {
+	type row struct {
+		ino Ino
+		id  VersionID
+		c   blob.Content
+	}
+	done := make(map[Ino]bool)
+	for _, seg := range v.path {
+		var list []row
+		if _, err := scanAll(ctx, s.r, 5, `SELECT v.ino, v.version_id, v.nlink, v.content_hash, v.size`+sqlStateOf,
+			[]any{int64(seg.Timeline), int64(seg.Cut), int64(seg.Cut), int64(seg.Cut)}, func(c *cells) error {
+			ino, id := Ino(c.int(0)), VersionID(c.int(1))
+			if done[ino] {
+				return nil
+			}
+			if done[ino] = true; c.int(2) == 0 {
+				return nil
+			}
+			list = append(list, row{ino, id, blob.Content{Ref: c.ref(3), Size: c.int(4)}})
+			return c.bad
+		}); err != nil {
+			return err
+		}
+		for _, r := range list {
+			if err := fn(r.ino, r.id, r.c); err != nil {
+				return err
 			}
 		}
 	}

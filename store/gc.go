@@ -13,6 +13,8 @@ import (
 type GCOptions struct {
 	// Keep is the policy for this time; nil: that of the store.
 	Keep *Retention
+	// Classes are the rules for this time; nil: those of the store.
+	Classes *Classes
 	// DryRun only counts. It looks at one moment; what others do meanwhile may change the numbers.
 	DryRun bool
 	// Thorough rewrites every pack that has anything to give back, and the database likewise.
@@ -21,6 +23,9 @@ type GCOptions struct {
 	Roots func() []blob.Content
 	// Pause is called between steps, with no lock held. It may wait; an error ends the collection, which goes on next time.
 	Pause func(ctx context.Context) error
+	// Replaced are those of some pins of the kind PinApplied that nothing needs any more but as history: they go with the states that
+	// the policy does not keep. nil: none.
+	Replaced func([]Pin) []Pin
 	// Who is noted with what was removed, Kind, "gc" if empty, and Rule, the policy if empty.
 	Who, Kind, Rule string
 }
@@ -36,6 +41,7 @@ type GCResult struct {
 	Who        int64 `json:"who"` // sessions, commands and processes
 	Blobs      int64 `json:"blobs"`
 	BlobBytes  int64 `json:"blob_bytes"` // stored bytes of those
+	LetGo      int64 `json:"let_go"`     // contents of past versions that stay without their bytes, because of their class
 	Packs      int64 `json:"packs"`      // removed or rewritten
 	Moved      int64 `json:"moved"`      // bytes that were written once more
 	Before     int64 `json:"before"`     // bytes of the store's files

@@ -26,19 +26,30 @@ func (g *collector) contents(ctx context.Context) error {
 		return err
 	}
 	defer c.End()
-	m, err := g.marked(ctx)
+	d, err := g.letGo(ctx)
+	if err != nil {
+		return err
+	}
+	defer g.s.letting.set(nil)
+	m, err := g.marked(ctx, d)
 	if err != nil {
 		return err
 	}
 	if err := g.sweep(ctx, c, m); err != nil {
 		return err
 	}
+	if err := g.forgetGone(ctx, m.gone); err != nil {
+		return err
+	}
 	return g.packs(ctx, c)
 }
 
 // marked finds out what is needed.
-func (g *collector) marked(ctx context.Context) (*marks, error) {
-	m := &marks{s: g.s, refs: make(map[markKey]struct{}), dry: g.dry}
+func (g *collector) marked(ctx context.Context, d *drops) (_ *marks, err error) {
+	m := &marks{s: g.s, refs: make(map[markKey]struct{}), dry: g.dry, drops: d}
+	if m.gone, err = g.s.goneRefs(ctx); err != nil {
+		return nil, err
+	}
 	if err := m.rows(ctx, g.pause); err != nil {
 		return nil, err
 	}
@@ -57,9 +68,11 @@ type markKey [16]byte
 
 // marks are the refs that something names, trees with all that is below.
 type marks struct {
-	s    *Store
-	refs map[markKey]struct{}
-	dry  *dryRun // or nil
+	s     *Store
+	refs  map[markKey]struct{}
+	dry   *dryRun           // or nil
+	drops *drops            // or nil
+	gone  map[blob.Ref]bool // what is not there because of its class; true: some version names it
 }
 
 func (m *marks) add(r blob.Ref) (is bool) {
@@ -73,6 +86,15 @@ func (m *marks) add(r blob.Ref) (is bool) {
 func (m *marks) has(r blob.Ref) bool {
 	_, ok := m.refs[markKey(r[:16])]
 	return ok
+}
+
+// isGone notes that a version names a content that a class let go. Who stores that again asks for it, and so keeps it.
+func (m *marks) isGone(r blob.Ref) bool {
+	_, gone := m.gone[r]
+	if gone {
+		m.gone[r] = true
+	}
+	return gone
 }
 
 // content marks a content. One that cannot be walked ends the collection: what is below it is not known.
@@ -108,13 +130,15 @@ func (m *marks) rows(ctx context.Context, pause func(context.Context) error) err
 		}
 		n = 0
 		var large []blob.Content
-		if _, err := scanAll(ctx, m.s.r, 7, `SELECT timeline_id, past, ino, seq, content_hash, size, version_id FROM file_version
+		if _, err := scanAll(ctx, m.s.r, 9, `SELECT timeline_id, past, ino, seq, content_hash, size, version_id, origin_timeline_id, nlink FROM file_version
 			WHERE (timeline_id, past, ino, seq) > (?, ?, ?, ?) ORDER BY timeline_id, past, ino, seq LIMIT ?`, []any{t, past, ino, seq, int64(gcChunk)},
 			func(c *cells) error {
 				n++
 				t, past, ino, seq = c.int(0), c.int(1), c.int(2), c.int(3)
-				switch r := c.ref(4); {
-				case r.IsZero() || m.dry.goes(TimelineID(t), VersionID(c.int(6))):
+				switch r, v := c.ref(4), VersionID(c.int(6)); {
+				case r.IsZero() || m.dry.goes(TimelineID(t), v):
+				case m.isGone(r):
+				case (c.int(7) == 0 || c.int(8) == 0) && m.drops.goes(v): // a hidden segment has copies of what is shown, and of what was removed
 				case c.int(5) <= blob.MaxBlob:
 					m.add(r)
 				case !m.has(r):
@@ -178,7 +202,11 @@ func (g *collector) sweep(ctx context.Context, c *blob.Collection, m *marks) err
 			continue
 		}
 		if err := g.step(ctx, func(ctx context.Context) error {
-			for _, r := range c.Doomed(refs) {
+			doomed := c.Doomed(refs)
+			if err := g.noteGone(ctx, m.drops, doomed); err != nil {
+				return err
+			}
+			for _, r := range doomed {
 				if _, err := scanAll(ctx, g.s.w, 1, `SELECT COALESCE(length(data), pack_length) FROM blob WHERE hash = ?`, []any{r[:]}, func(c *cells) error {
 					g.res.Blobs++
 					g.res.BlobBytes += c.int(0)

@@ -144,7 +144,7 @@ func (g *collector) removeDead(ctx context.Context) error {
 					return err
 				}
 			}
-			_, err := g.s.w.exec(ctx, `DELETE FROM setting WHERE name IN (?, ?, ?)`, thinnedKey(id), cutKey(id), endedKey(id))
+			_, err := g.s.w.exec(ctx, `DELETE FROM setting WHERE name IN (?, ?, ?, ?)`, thinnedKey(id), cutKey(id), endedKey(id), letGoKey(id))
 			return err
 		}); err != nil {
 			return fmt.Errorf("timeline %d: %w", id, err)

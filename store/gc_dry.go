@@ -105,7 +105,11 @@ func (g *collector) tryOne(ctx context.Context, t *Timeline, n *need) error {
 }
 
 func (g *collector) tryBlobs(ctx context.Context) error {
-	m, err := g.marked(ctx)
+	d, err := g.letGo(ctx)
+	if err != nil {
+		return err
+	}
+	m, err := g.marked(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -122,6 +126,9 @@ func (g *collector) tryBlobs(ctx context.Context) error {
 				if r := c.ref(1); !m.has(r) {
 					g.res.Blobs++
 					g.res.BlobBytes += c.int(2)
+					if d.lets(r) {
+						g.res.LetGo++
+					}
 				}
 				return c.bad
 			}); err != nil {

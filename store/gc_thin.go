@@ -121,6 +121,9 @@ func (g *collector) declare(ctx context.Context, id TimelineID) (k *kept, err er
 		if err := g.retained(ctx, id, states); err != nil {
 			return err
 		}
+		if err := g.replaced(ctx, id, from); err != nil {
+			return err
+		}
 		k = &kept{from: from, top: MaxSeq}
 		k.points, err = points(ctx, g.s.w, id)
 		return err
@@ -151,6 +154,27 @@ func (g *collector) retained(ctx context.Context, id TimelineID, states []Seq) e
 				ON CONFLICT (timeline_id, seq, kind, ref) DO NOTHING`, int64(id), int64(seq), PinRetained, "policy"); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// replaced removes pins of states that were equal to a directory once, before from, which others of that directory replaced.
+func (g *collector) replaced(ctx context.Context, id TimelineID, from Seq) error {
+	if g.o.Replaced == nil {
+		return nil
+	}
+	all, err := pinsOf(ctx, g.s.w, PinApplied)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	for _, p := range g.o.Replaced(all) {
+		if p.Timeline != id || p.Seq >= from {
+			continue
+		}
+		if _, err := g.s.w.exec(ctx, `DELETE FROM pin WHERE timeline_id = ? AND seq = ? AND kind = ? AND ref = ?`,
+			int64(id), int64(p.Seq), PinApplied, p.Ref); err != nil {
+			return err
 		}
 	}
 	return nil

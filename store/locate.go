@@ -28,7 +28,7 @@ func (s *Store) Locate(ctx context.Context, ref blob.Ref) (blob.Location, error)
 		return nil
 	})
 	if err == nil && !found {
-		err = blob.ErrNotFound
+		err = s.goneError(ctx, ref)
 	}
 	if err != nil {
 		return blob.Location{}, s.dbError("locate blob "+ref.String(), err)
@@ -55,7 +55,7 @@ func (s *Store) MissingBlobs(ctx context.Context, refs []blob.Ref) ([]int, error
 	})
 	var missing []int
 	for i, ok := range have {
-		if !ok {
+		if !ok || s.LetsGo(refs[i]) != "" {
 			missing = append(missing, i)
 		}
 	}

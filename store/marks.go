@@ -52,13 +52,17 @@ type PinChange struct {
 
 // Pins lists the pins of a kind.
 func (s *Store) Pins(ctx context.Context, kind string) ([]Pin, error) {
-	var list []Pin
-	_, err := scanAll(ctx, s.r, 5, `SELECT timeline_id, seq, kind, ref, expires FROM pin WHERE kind = ? ORDER BY timeline_id, seq, ref`,
+	list, err := pinsOf(ctx, s.r, kind)
+	return list, s.dbError("list pins of kind "+kind, err)
+}
+
+func pinsOf(ctx context.Context, q querier, kind string) (list []Pin, err error) {
+	_, err = scanAll(ctx, q, 5, `SELECT timeline_id, seq, kind, ref, expires FROM pin WHERE kind = ? ORDER BY timeline_id, seq, ref`,
 		[]any{kind}, func(c *cells) error {
 			list = append(list, Pin{TimelineID(c.int(0)), Seq(c.int(1)), c.string(2), c.string(3), c.int(4)})
 			return nil
 		})
-	return list, s.dbError("list pins of kind "+kind, err)
+	return list, err
 }
 
 // ChangedAt is when the newest change that v shows was made, in ns since the epoch, 0 if there is none. It looks at times

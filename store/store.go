@@ -64,6 +64,7 @@ type Store struct {
 	holds    holds
 	history  sync.RWMutex // see UseHistory
 	gc       sync.Mutex   // held by who collects or purges
+	letting  letting
 	amends   atomic.Int64 // groups that were committed and amended something
 }
 

@@ -2,6 +2,7 @@ package versions
 
 import (
 	"context"
+	"fmt"
 
 	"wsfs/store"
 )
@@ -16,6 +17,9 @@ func PlanRollback(ctx context.Context, st *store.Store, ws *store.Workspace, at,
 		return nil, nothing("roll back %q: it is that state already", ws.Name)
 	}
 	if len(sel.Paths) == 0 {
+		if err := to.Whole(ctx, st); err != nil {
+			return nil, fmt.Errorf("roll back %q: %w", ws.Name, err)
+		}
 		plan.Move = &to
 		if !sel.List {
 			return plan, plan.countMove(ctx, st)

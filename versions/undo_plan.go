@@ -230,6 +230,10 @@ func (p *planner) missing(ctx context.Context, early bool) error {
 	}
 	slices.Sort(paths)
 	n := len(paths)
+	var why *store.LetGoError
+	if _, err := p.st.Locate(ctx, refs[gone[0]]); errors.As(err, &why) || p.st.LetsGo(refs[gone[0]]) != "" {
+		return fmt.Errorf("undo: nothing was changed: %w", &LackError{Files: n, Paths: paths[:min(n, 5)], Why: letGo(ctx, p.st, refs[gone[0]])})
+	}
 	return fmt.Errorf("undo: the contents of %d files are not in the store any more (%s); `wsfs check` tells more; nothing was changed",
 		n, strings.Join(paths[:min(n, 10)], ", "))
 }

@@ -202,6 +202,7 @@ func (x *examiner) store(dir string) []finding {
 	list = append(list, x.disk(dir), x.running(dir), x.stale(dir))
 	list = append(list, x.health(dir)...)
 	list = append(list, x.backup(dir)...)
+	list = append(list, x.history(dir)...)
 	return append(list, x.space(dir)...)
 }
 

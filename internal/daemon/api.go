@@ -169,6 +169,13 @@ type Status struct {
 	Ending       bool    `json:"ending,omitempty"` // it lost its last mount and is about to end
 	Stalled      string  `json:"stalled,omitempty"`
 	LastError    string  `json:"last_error,omitempty"`
+	Budget       *Budget `json:"budget,omitempty"` // if `wsfs retain` limits the size
+}
+
+// Budget is how large the store is, and how large it may be.
+type Budget struct {
+	store.Budget
+	Tight bool `json:"tight,omitempty"` // four fifths are used
 }
 
 // SyncRequest asks to apply everything that was acknowledged before.

@@ -37,6 +37,8 @@ type Options struct {
 	// Exit ends the process, when another program has taken its place. Set where Keeper is.
 	Exit        func(code int)
 	beforeReply func(op string) // for tests; see fuse.Options
+	// For tests: how often the daemon looks whether there is something to collect, and for how long nothing must have changed then.
+	collectEvery, collectIdle time.Duration
 	// RuntimeDir holds the mounts of runs. It is made with mode 0700; "": no such mounts.
 	RuntimeDir string
 }

@@ -24,6 +24,9 @@ func (d *Daemon) fork(ctx context.Context, req ForkRequest) (ForkReply, error) {
 		return ForkReply{}, err
 	}
 	what := fmt.Sprintf("fork %s into %q", rev, req.Name)
+	if err := d.whole(ctx, what, rev, from.place); err != nil {
+		return ForkReply{}, err
+	}
 	op := versions.ForkOp(d.st, &from.ws, from.place, req.Name, d.o.Now().UnixNano(), d.callerAt(ctx, from.slot))
 	slot, err := d.take(ctx, what, op)
 	if err != nil {
@@ -34,6 +37,17 @@ func (d *Daemon) fork(ctx context.Context, req ForkRequest) (ForkReply, error) {
 	}
 	d.log.Info("forked", "workspace", req.Name, "parent", from.ws.Name, "seq", from.place.Seq)
 	return ForkReply{req.Name, int64(op.Pointer.Workspace.ID), from.ws.Name, int64(from.place.Seq)}, nil
+}
+
+// whole refuses to begin something that can be written at a state of which bytes are missing.
+func (d *Daemon) whole(ctx context.Context, what string, rev versions.Revision, at versions.Place) error {
+	if rev.Point.Kind == versions.AtHead {
+		return nil // and so nothing is asked of the database
+	}
+	if err := at.Whole(ctx, d.st); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
 }
 
 // frozen is a fixed point of a workspace.

@@ -91,7 +91,7 @@ func (d *Daemon) gc(ctx context.Context, req GCRequest) (GCReply, error) {
 	}
 	start := time.Now()
 	res, err := d.st.Collect(ctx, store.GCOptions{
-		Keep: &keep, DryRun: req.DryRun, Thorough: req.Thorough, Roots: d.openContents, Who: d.whoAsks(ctx),
+		Keep: &keep, DryRun: req.DryRun, Thorough: req.Thorough, Roots: d.openContents, Replaced: replacedImports, Who: d.whoAsks(ctx),
 	})
 	out := GCReply{GCResult: res, Keep: keep.String(), DryRun: req.DryRun}
 	if err != nil {
@@ -160,20 +160,25 @@ func (d *Daemon) keepCollecting() {
 		case <-ctx.Done():
 		}
 	}()
+	every, idle := d.o.collectEvery, d.o.collectIdle
+	if every == 0 {
+		every, idle = gcEvery, gcIdle
+	}
 	for {
 		select {
-		case <-time.After(gcEvery):
+		case <-time.After(every):
 		case <-ctx.Done():
 			return
 		}
-		keep, err := d.st.Retention(ctx)
-		if err != nil || !keep.Limited() {
+		if limited, err := d.st.Limited(ctx); err != nil || !limited {
 			continue
 		}
-		if !d.idle(ctx, gcIdle) {
+		if !d.idle(ctx, idle) {
 			continue
 		}
-		if _, err := d.st.Collect(ctx, store.GCOptions{Roots: d.openContents, Who: "daemon", Pause: d.whileIdle}); err != nil &&
+		if _, err := d.st.Collect(ctx, store.GCOptions{
+			Roots: d.openContents, Replaced: replacedImports, Who: "daemon", Pause: d.whileIdle,
+		}); err != nil &&
 			ctx.Err() == nil && !errors.Is(err, blob.ErrCollecting) {
 			d.log.Warn("could not collect; trying again later", "error", err)
 		}

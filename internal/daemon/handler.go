@@ -17,7 +17,7 @@ import (
 
 func (d *Daemon) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/status", reply(func(*http.Request, *struct{}) (any, error) { return d.status(), nil }))
+	mux.HandleFunc("GET /v1/status", reply(func(r *http.Request, _ *struct{}) (any, error) { return d.status(r.Context()), nil }))
 	mux.HandleFunc("GET /v1/mounts", reply(func(*http.Request, *struct{}) (any, error) { return d.list(), nil }))
 	mux.HandleFunc("POST /v1/mounts", reply(func(r *http.Request, req *MountRequest) (any, error) {
 		return d.mount(r.Context(), *req)
@@ -232,7 +232,7 @@ func (d *Daemon) restore(ctx context.Context, req RestoreRequest) (RestoreReply,
 
 func owner() (uid, gid uint32) { return uint32(os.Getuid()), uint32(os.Getgid()) }
 
-func (d *Daemon) status() Status {
+func (d *Daemon) status(ctx context.Context) Status {
 	q := d.st.QueueStats()
 	last, _ := d.errors.get()
 	out := Status{
@@ -248,6 +248,9 @@ func (d *Daemon) status() Status {
 	d.mu.Unlock()
 	if q.Stalled != nil {
 		out.Stalled = q.Stalled.Error()
+	}
+	if b, err := d.st.Budget(ctx); err == nil && b.Cap > 0 {
+		out.Budget = &Budget{b, b.Tight()}
 	}
 	return out
 }

@@ -1,12 +1,14 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -101,6 +103,34 @@ func hostNotes(ctx context.Context, st *store.Store) (map[store.WorkspaceID][]no
 		out[id] = append(out[id], notedPin{p, n})
 	}
 	return out, nil
+}
+
+// importsKept is how many notes of imports of one directory into a workspace stay however old they are: after a rollback to before
+// the newest the one before is what the two have in common.
+const importsKept = 2
+
+// replacedImports are the pins of imports that later ones of the same directory replaced: what is merged next begins with one of
+// those. Notes of `wsfs apply` stay: they say who accepted what.
+func replacedImports(pins []store.Pin) (out []store.Pin) {
+	type from struct {
+		ws  int64
+		dir Path
+	}
+	imports := map[from][]notedPin{}
+	for _, p := range pins {
+		var n hostNote
+		if json.Unmarshal([]byte(p.Ref), &n) == nil && n.What == "import" && n.Full {
+			k := from{n.Workspace, n.Dir}
+			imports[k] = append(imports[k], notedPin{p, n})
+		}
+	}
+	for _, list := range imports {
+		slices.SortFunc(list, func(a, b notedPin) int { return cmp.Compare(b.note.At, a.note.At) })
+		for _, n := range list[min(len(list), importsKept):] {
+			out = append(out, n.pin)
+		}
+	}
+	return out
 }
 
 type notedPin struct {

@@ -20,6 +20,16 @@ func (d *Status) Print(o *ui.Out, t *ui.Table) {
 		t.Row("last error", ui.Cut(d.LastError, 300))
 		t.Style(1, ui.Yellow)
 	}
+	if b := d.Budget; b != nil {
+		text := fmt.Sprintf("the store has %s of at most %s (%d %%)", ui.Bytes(b.Bytes), ui.Bytes(b.Cap), b.Percent())
+		if b.Tight {
+			text += "; at the limit it loses its oldest history: `wsfs du --history`, `wsfs retain`"
+		}
+		t.Row("budget", text)
+		if b.Tight {
+			t.Style(1, ui.Yellow)
+		}
+	}
 	for _, m := range d.Mounts {
 		text := m.Label() + " on " + ui.Name(string(m.Mountpoint))
 		if m.ReadOnly {

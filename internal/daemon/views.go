@@ -32,8 +32,8 @@ func (d *Daemon) controlOf(s *slot, f *fs.FS, seq store.Seq, point, dir, session
 		Past: func(ctx context.Context, rev string) (*fs.Entrance, error) {
 			return d.pastOf(ctx, s, rev, path.Join(dir, ".wsfs/at", rev))
 		},
-		Status: func(_ context.Context, out *ui.Out) error {
-			st := d.status()
+		Status: func(ctx context.Context, out *ui.Out) error {
+			st := d.status(ctx)
 			t := out.NewTable("", "")
 			t.Row("store", ui.Name(d.o.Store))
 			t.Row("here", fmt.Sprintf("workspace %s on %s", mountLabel(s.name, seq), ui.Name(path.Join(point, dir))))

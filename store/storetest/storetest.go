@@ -35,6 +35,14 @@ func Run(t *testing.T, drv store.Driver) {
 			}
 		}
 	})
+	t.Run("classes", func(t *testing.T) {
+		for _, group := range []int{1, 64} {
+			for seed := range seeds {
+				t.Run(fmt.Sprint("group", group, "seed", seed), func(t *testing.T) { testClasses(t, drv, group, seed) })
+			}
+		}
+	})
+	t.Run("rings", func(t *testing.T) { testRings(t, drv) })
 	t.Run("history", func(t *testing.T) {
 		for _, group := range []int{1, 32, 1024} {
 			t.Run(fmt.Sprint("group", group), func(t *testing.T) {

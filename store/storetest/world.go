@@ -40,6 +40,8 @@ type world struct {
 	names    int
 	forks    int
 	gone     map[point]bool // past states that were collected
+	bases    []point        // where forks and rollbacks led
+	classes  *store.Classes // by which contents are let go, or nil: states that lack some are not gone back to
 }
 
 func newWorld(t *testing.T, st *store.Store, seed uint64, group int) *world {
@@ -154,6 +156,7 @@ func (w *world) fork(from *tree, name string, p point) *tree {
 		w.exact[p] = true // what is at a head when it is forked is kept exactly
 	}
 	w.pin(p)
+	w.bases = append(w.bases, w.owner(p))
 	t := &tree{w: w, head: p.seq, now: w.load(p)}
 	t.ws = store.Workspace{
 		ID: w.st.NewWorkspaceID(), Name: name, Base: p.timeline, BaseSeq: p.seq, Parent: from.ws.ID, CreatedAt: w.clock,
@@ -173,6 +176,7 @@ func (w *world) pin(p point) {
 func (w *world) rollback(t *tree, p point) {
 	w.t.Helper()
 	w.pin(p)
+	w.bases = append(w.bases, w.owner(p))
 	t.now = w.load(p)
 	t.ws.Timeline, t.ws.Base, t.ws.BaseSeq = 0, p.timeline, p.seq
 	t.ws.Generation++
@@ -250,6 +254,9 @@ func (w *world) load(p point) state {
 func (w *world) somewhere(t *tree) point {
 	list := w.pasts(t)
 	p := list[w.rnd.IntN(len(list))]
+	if w.classes != nil && w.lacks(p) {
+		p = t.place()
+	}
 	if w.rnd.IntN(2) == 0 {
 		p.timeline = t.place().timeline
 	}
