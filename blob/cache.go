@@ -134,6 +134,20 @@ func (c *cache) drop() {
 	}
 }
 
+// forget removes blobs.
+func (c *cache) forget(refs []Ref) {
+	for _, ref := range refs {
+		s := c.shard(ref)
+		s.mu.Lock()
+		if it := s.items[ref]; it != nil {
+			s.unlink(it)
+			delete(s.items, ref)
+			s.size -= int64(cap(it.data)) + itemOverhead
+		}
+		s.mu.Unlock()
+	}
+}
+
 func (s *cacheShard) unlink(it *cacheItem) {
 	it.prev.next, it.next.prev = it.next, it.prev
 }

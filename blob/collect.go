@@ -54,6 +54,9 @@ func (c *Collection) Condemn(refs []Ref) []Ref { return c.s.guard.condemn(refs) 
 // Doomed returns those of condemned refs that were not stored again. It is called within the transaction that deletes them.
 func (c *Collection) Doomed(refs []Ref) []Ref { return c.s.guard.doomed(refs) }
 
+// Forget takes blobs that were deleted out of memory: what is gone is not read any more.
+func (c *Collection) Forget(refs []Ref) { c.s.cache.forget(refs) }
+
 // Pack is a file that a collection may rewrite.
 type Pack struct {
 	Number uint32

@@ -82,6 +82,20 @@ func (c *Classes) Of(path string, dir bool) PathClass {
 	return Versioned
 }
 
+// ofAny is the class of what has several paths, about: names that it had only for a moment count too.
+func (c *Classes) ofAny(paths []heldPath) PathClass {
+	best := Versioned
+	for i, p := range paths {
+		switch class := c.Of(p.path, false); {
+		case class == Secret:
+			return Secret
+		case i == 0 || class == Versioned:
+			best = class
+		}
+	}
+	return best
+}
+
 // Limit is what a class keeps; ok is false if it keeps what the policy does.
 func (c *Classes) Limit(class PathClass) (l ClassLimit, ok bool) {
 	l = c.Limits[class]
@@ -123,17 +137,18 @@ func (l ClassLimit) String() string {
 		parts = append(parts, fmt.Sprintf("at most %d versions", l.Versions))
 	}
 	if len(parts) == 0 {
-		return "as the policy says"
+		return "for ever"
 	}
 	return strings.Join(parts, ", ")
 }
 
-// ParseClassLimit reads `for 24h`, `at most 10 versions`, or both with a comma between.
+// ParseClassLimit reads `for 24h`, `at most 10 versions`, or both with a comma between, or `for ever`: as the policy says.
 func ParseClassLimit(text string) (ClassLimit, error) {
 	var l ClassLimit
 	for part := range strings.SplitSeq(text, ",") {
 		w := strings.Fields(part)
 		switch {
+		case len(w) == 2 && w[0] == "for" && w[1] == "ever":
 		case len(w) == 2 && w[0] == "for":
 			d, err := ParseAge(w[1])
 			if err != nil {

@@ -28,6 +28,9 @@ type Usage struct {
 	LiveFiles  int64 `json:"live_files"`  // versions that are shown now
 	Pinned     int64 `json:"pinned"`      // states before what is complete that are kept for tags, forks, mounts
 	PolicyKept int64 `json:"policy_kept"` // and for the policy
+	// Classes are the parts of History by the class of the path. What LetGo counts has no bytes any more: versions that stay without.
+	Classes map[PathClass]int64 `json:"classes"`
+	LetGo   int64               `json:"let_go"`
 }
 
 // UsageOf is the history of one inode.
@@ -44,7 +47,11 @@ type UsageOf struct {
 // all large contents, and keeps 50 bytes of memory for each content.
 func (s *Store) Usage(ctx context.Context, each func(UsageOf)) (Usage, error) {
 	d := &du{s: s, sizes: make(map[markKey]int64), owner: make(map[TimelineID]WorkspaceID), gone: make(map[WorkspaceID]bool)}
-	err := d.run(ctx, each)
+	d.u.Classes = map[PathClass]int64{}
+	var err error
+	if d.rules, _, err = s.Classes(ctx); err == nil {
+		err = d.run(ctx, each)
+	}
 	return d.u, s.dbError("work out what the store's bytes are", err)
 }
 
@@ -57,6 +64,7 @@ type du struct {
 	packs int64             // bytes of contents in packs
 	owner map[TimelineID]WorkspaceID
 	gone  map[WorkspaceID]bool
+	rules Classes
 }
 
 func (d *du) run(ctx context.Context, each func(UsageOf)) error {
@@ -78,6 +86,7 @@ func (d *du) run(ctx context.Context, each func(UsageOf)) error {
 		n     *int64
 	}{
 		{`SELECT count(*) FROM file_version WHERE origin_timeline_id = 0`, &d.u.Versions}, {`SELECT count(*) FROM change`, &d.u.Changes},
+		{`SELECT count(*) FROM content_gone n WHERE NOT EXISTS (SELECT 1 FROM blob b WHERE b.hash = n.hash)`, &d.u.LetGo},
 		{`SELECT count(*) FROM pin p JOIN timeline t ON t.id = p.timeline_id WHERE p.seq < t.gc_seq AND p.kind = '` + PinRetained + `'`, &d.u.PolicyKept},
 		{`SELECT count(*) FROM (SELECT timeline_id, seq FROM tag UNION SELECT timeline_id, seq FROM pin WHERE kind <> '` + PinRetained + `'
 			UNION SELECT base_timeline_id, base_seq FROM workspace) p JOIN timeline t ON t.id = p.timeline_id WHERE p.seq < t.gc_seq`, &d.u.Pinned},
@@ -198,16 +207,16 @@ func (s *Store) shownIn(ctx context.Context, v *View, fn func(Ino, VersionID, bl
 		var list []row
 		if _, err := scanAll(ctx, s.r, 5, `SELECT v.ino, v.version_id, v.nlink, v.content_hash, v.size`+sqlStateOf,
 			[]any{int64(seg.Timeline), int64(seg.Cut), int64(seg.Cut), int64(seg.Cut)}, func(c *cells) error {
-			ino, id := Ino(c.int(0)), VersionID(c.int(1))
-			if done[ino] {
-				return nil
-			}
-			if done[ino] = true; c.int(2) == 0 {
-				return nil
-			}
-			list = append(list, row{ino, id, blob.Content{Ref: c.ref(3), Size: c.int(4)}})
-			return c.bad
-		}); err != nil {
+				ino, id := Ino(c.int(0)), VersionID(c.int(1))
+				if done[ino] {
+					return nil
+				}
+				if done[ino] = true; c.int(2) == 0 {
+					return nil
+				}
+				list = append(list, row{ino, id, blob.Content{Ref: c.ref(3), Size: c.int(4)}})
+				return c.bad
+			}); err != nil {
 			return err
 		}
 		for _, r := range list {
@@ -236,7 +245,8 @@ func (d *du) history(ctx context.Context, dropped bool, each func(UsageOf)) erro
 		if gone, known := d.gone[ws]; (gone || !known) != dropped {
 			continue
 		}
-		if err := d.past(ctx, UsageOf{Timeline: t.ID, Workspace: ws, Dropped: dropped}, each); err != nil {
+		names := &pastNames{q: d.s.r, path: append([]Segment{{t.ID, MaxSeq}}, t.Chain...)}
+		if err := d.past(ctx, names, UsageOf{Timeline: t.ID, Workspace: ws, Dropped: dropped}, each); err != nil {
 			return err
 		}
 	}
@@ -244,7 +254,7 @@ func (d *du) history(ctx context.Context, dropped bool, each func(UsageOf)) erro
 }
 
 // past counts what is left of the versions of one timeline; like says whose it is.
-func (d *du) past(ctx context.Context, like UsageOf, each func(UsageOf)) error {
+func (d *du) past(ctx context.Context, names *pastNames, like UsageOf, each func(UsageOf)) error {
 	of := like
 	flush := func() {
 		if of.Versions > 0 && each != nil {
@@ -256,6 +266,7 @@ func (d *du) past(ctx context.Context, like UsageOf, each func(UsageOf)) error {
 		n = 0
 		type row struct {
 			i Ino
+			s Seq
 			c blob.Content
 		}
 		var page []row
@@ -264,7 +275,7 @@ func (d *du) past(ctx context.Context, like UsageOf, each func(UsageOf)) error {
 				n++
 				ino, seq = c.int(0), c.int(1)
 				if c.int(4) == 0 {
-					page = append(page, row{Ino(ino), blob.Content{Ref: c.ref(2), Size: c.int(3)}})
+					page = append(page, row{Ino(ino), Seq(seq), blob.Content{Ref: c.ref(2), Size: c.int(3)}})
 				}
 				return c.bad
 			}); err != nil {
@@ -284,8 +295,15 @@ func (d *du) past(ctx context.Context, like UsageOf, each func(UsageOf)) error {
 			of.Versions++
 			if like.Dropped {
 				d.u.Dropped += b
-			} else {
-				d.u.History += b
+				continue
+			}
+			d.u.History += b
+			if b > 0 {
+				paths, err := names.during(ctx, r.i, r.s, r.s+1)
+				if err != nil {
+					return err
+				}
+				d.u.Classes[d.rules.ofAny(paths)] += b
 			}
 		}
 	}

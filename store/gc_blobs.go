@@ -201,8 +201,9 @@ func (g *collector) sweep(ctx context.Context, c *blob.Collection, m *marks) err
 			}
 			continue
 		}
+		var doomed []blob.Ref
 		if err := g.step(ctx, func(ctx context.Context) error {
-			doomed := c.Doomed(refs)
+			doomed = c.Doomed(refs)
 			if err := g.noteGone(ctx, m.drops, doomed); err != nil {
 				return err
 			}
@@ -222,6 +223,7 @@ func (g *collector) sweep(ctx context.Context, c *blob.Collection, m *marks) err
 		}); err != nil {
 			return err
 		}
+		c.Forget(doomed)
 	}
 	return nil
 }

@@ -121,7 +121,7 @@ func (a *app) commands() map[string]func() *cobra.Command {
 		"undo": a.undoCmd, "redo": a.redoCmd, "rollback": a.rollbackCmd, "diff": a.diffCmd, "blame": a.blameCmd, "show": a.showCmd,
 		"sessions": a.sessionsCmd, "commands": a.commandsCmd, "run": a.runCmd, "whoami": a.whoamiCmd, "apply": a.applyCmd,
 		"backup": a.backupCmd, "store": a.storeCmd, "merge": a.mergeCmd,
-		"gc": a.gcCmd, "retain": a.retainCmd, "du": a.duCmd, "purge": a.purgeCmd, "lock": a.lockCmd, "locks": a.locksCmd,
+		"gc": a.gcCmd, "retain": a.retainCmd, "class": a.classCmd, "du": a.duCmd, "purge": a.purgeCmd, "lock": a.lockCmd, "locks": a.locksCmd,
 	}
 }
 

@@ -91,6 +91,15 @@ func (a *app) printDU(r *duReply) {
 	row := func(what string, n int64, more string) { t.Row(what, ui.Bytes(n), more) }
 	row("live", r.Live, ui.Plural(r.LiveFiles, "file")+" as they are now")
 	row("history", r.History, fmt.Sprintf("%s, %s; keep: %s", ui.Plural(r.Versions, "version"), ui.Plural(r.Changes, "change"), r.Keep))
+	for _, class := range store.ClassNames() {
+		if n := r.Classes[class]; class != store.Versioned && (n > 0 || class == store.Scratch && r.LetGo > 0) {
+			more := "of the history; see `wsfs class`"
+			if class == store.Scratch && r.LetGo > 0 {
+				more += "; " + ui.Plural(r.LetGo, "content") + " of classes let go"
+			}
+			row("  "+string(class), n, more)
+		}
+	}
 	row("dropped", r.Dropped, "workspaces that can still be brought back")
 	row("unneeded", r.Unneeded+r.PackWaste, "`wsfs gc` gives back what is worth it")
 	row("rows", r.Rows, "names, versions, who did what")

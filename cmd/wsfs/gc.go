@@ -26,6 +26,7 @@ func (a *app) gcCmd() *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVarP(&req.DryRun, "dry-run", "n", false, "only say what would be removed")
 	f.StringVar(&req.Keep, "keep", "", "keep so much this time, written as for `wsfs retain`")
+	f.StringVar(&req.Class, "class", "", "what classes keep this time: \"scratch for 1min; secret for 1min\"; see `wsfs class`")
 	f.StringVar(&req.Dropped, "dropped", "", "for how long dropped workspaces stay this time: an age such as 7d, or 0")
 	f.BoolVar(&req.Thorough, "thorough", false, "give every byte back, whatever it costs")
 	f.BoolVar(&history, "log", false, "list what was removed so far, the last first")
@@ -67,6 +68,9 @@ func (a *app) printGC(r *daemon.GCReply) {
 	add(r.States, "state")
 	add(r.Versions, "version")
 	add(r.Blobs, "content")
+	if r.LetGo > 0 {
+		parts = append(parts, fmt.Sprintf("of these %d because of their class", r.LetGo))
+	}
 	what := "nothing"
 	if len(parts) > 0 {
 		what = strings.Join(parts, ", ")

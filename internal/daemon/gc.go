@@ -18,6 +18,7 @@ type GCRequest struct {
 	Keep     string `json:"keep,omitempty"`    // a policy for this time, as store.ParseRetention reads it
 	Dropped  string `json:"dropped,omitempty"` // for how long dropped workspaces stay, this time: an age, or 0
 	DryRun   bool   `json:"dry_run,omitempty"`
+	Class    string `json:"class,omitempty"`    // limits of classes for this time: `scratch for 1min; secret for 1min`
 	Thorough bool   `json:"thorough,omitempty"` // give everything back, whatever it costs
 }
 
@@ -54,6 +55,7 @@ func (c *Client) Retention(ctx context.Context, req RetentionRequest) (Retention
 func (d *Daemon) gcRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/gc", reply(func(r *http.Request, req *GCRequest) (any, error) { return d.gc(r.Context(), *req) }))
 	mux.HandleFunc("POST /v1/purge", reply(func(r *http.Request, req *PurgeRequest) (any, error) { return d.purge(r.Context(), *req) }))
+	mux.HandleFunc("POST /v1/classes", reply(func(r *http.Request, req *ClassRequest) (any, error) { return d.classes(r.Context(), *req) }))
 	mux.HandleFunc("POST /v1/retention", reply(func(r *http.Request, req *RetentionRequest) (any, error) {
 		return d.retention(r.Context(), *req)
 	}))
@@ -83,6 +85,14 @@ func (d *Daemon) gc(ctx context.Context, req GCRequest) (GCReply, error) {
 			keep.Dropped = time.Nanosecond
 		}
 	}
+	var classes *store.Classes
+	if err == nil && req.Class != "" {
+		var c store.Classes
+		if c, _, err = d.st.Classes(ctx); err == nil {
+			c, err = c.ParseClassLimits(req.Class)
+			classes = &c
+		}
+	}
 	if err != nil {
 		if errors.Is(err, syscall.EINVAL) {
 			err = &Error{ExitUsage, err}
@@ -91,7 +101,7 @@ func (d *Daemon) gc(ctx context.Context, req GCRequest) (GCReply, error) {
 	}
 	start := time.Now()
 	res, err := d.st.Collect(ctx, store.GCOptions{
-		Keep: &keep, DryRun: req.DryRun, Thorough: req.Thorough, Roots: d.openContents, Replaced: replacedImports, Who: d.whoAsks(ctx),
+		Keep: &keep, Classes: classes, DryRun: req.DryRun, Thorough: req.Thorough, Roots: d.openContents, Replaced: replacedImports, Who: d.whoAsks(ctx),
 	})
 	out := GCReply{GCResult: res, Keep: keep.String(), DryRun: req.DryRun}
 	if err != nil {
