@@ -191,14 +191,14 @@ func (w *world) compareBytes() {
 	}
 }
 
-// used reports whether any state has the content; an amended version's first bytes are in none.
+// used reports whether any state shows the content; an amended version's first bytes are in none.
 func (w *world) used(ref blob.Ref) bool {
 	for p, s := range w.past {
 		if w.gone[p] {
 			continue
 		}
 		for _, n := range s {
-			if n.v.Content == ref {
+			if n.v.Content == ref && n.v.Nlink > 0 { // of what has no name any more, collecting keeps what open files need
 				return true
 			}
 		}
