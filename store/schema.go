@@ -80,9 +80,6 @@ func schemaTables() []table {
 		// hunks NULL: all of it
 		{name: "review", since: 4, cols: `id SERIAL PRIMARY KEY, workspace_id INT, timeline_id INT, seq INT, path BYTES,
 			hunks TEXT NULL, verdict TEXT, into_timeline_id INT, into_seq INT, session_id INT, command_id INT, at INT`},
-		// where changes of a timeline were collected: how many between two seqs, by which sessions; sessions is a JSON object
-		{name: "thinned", since: 4, key: "timeline_id, from_seq", cols: `timeline_id INT, from_seq INT, to_seq INT, from_at INT, to_at INT, changes INT,
-			sessions TEXT`},
 		// contents that a class does not keep, though versions name them
 		{name: "content_gone", since: 4, key: "hash", cols: `hash BYTES, class TEXT, at INT`},
 	}

@@ -30,7 +30,7 @@ func TestSchema1(t *testing.T) {
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
-	newer := []string{"undone", "session_origin", "process_unread", "setting", "removal", "thinned", "content_gone"}
+	newer := []string{"undone", "session_origin", "process_unread", "setting", "removal", "review", "content_gone"}
 	for _, name := range newer[:5] { // Schema3 does those of schema 4
 		pragma(t, db, "DROP TABLE "+name)
 	}

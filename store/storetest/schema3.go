@@ -30,6 +30,6 @@ func Schema3(t testing.TB, golden string) []string {
 		"ALTER TABLE file_version RENAME TO file_version_4", "DROP INDEX file_version_id", "CREATE TABLE file_version (" + create,
 		"INSERT INTO file_version (" + list + ") SELECT " + list + " FROM file_version_4", "DROP TABLE file_version_4",
 		"CREATE UNIQUE INDEX file_version_id ON file_version(version_id) WHERE origin_timeline_id = 0",
-		"DROP TABLE thinned", "DROP TABLE content_gone", "PRAGMA user_version = 3",
+		"DROP TABLE content_gone", "PRAGMA user_version = 3",
 	}
 }
