@@ -35,6 +35,7 @@ type Edit struct {
 	Versions []store.Version
 	// Contents are the bytes of contents that the store does not have.
 	Contents []blob.Staged
+	Resolves []store.ConflictID // conflicts that end with it
 }
 
 // Move is another point for the workspace to stand on.

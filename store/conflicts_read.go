@@ -119,3 +119,15 @@ func (s *Store) PastOf(ctx context.Context, id VersionID, limit int) ([]Past, er
 	})
 	return list, s.dbError("find who made a content", err)
 }
+
+// HasContent reports whether an inode ever had a content on a timeline.
+func (s *Store) HasContent(ctx context.Context, t TimelineID, ino Ino, ref blob.Ref) (bool, error) {
+	query, args := `SELECT version_id FROM file_version WHERE timeline_id = ? AND past IN (0, 1) AND ino = ? AND content_hash `, []any{int64(t), int64(ino)}
+	if ref.IsZero() {
+		query += `IS NULL LIMIT 1`
+	} else {
+		query, args = query+`= ? LIMIT 1`, append(args, ref[:])
+	}
+	found, err := scanAll(ctx, s.r, 1, query, args, func(*cells) error { return nil })
+	return found, s.dbError("look for a content", err)
+}

@@ -154,6 +154,7 @@ func schema4(t Types) []string {
 		"DROP TABLE file_version",
 		"ALTER TABLE file_version_4 RENAME TO file_version",
 		"CREATE UNIQUE INDEX file_version_id ON file_version(version_id) WHERE origin_timeline_id = 0",
+		"CREATE INDEX conflict_open ON conflict(id) WHERE resolved_at IS NULL",
 	}
 }
 

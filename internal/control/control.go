@@ -67,6 +67,7 @@ const (
 	idCommands
 	idCtl
 	idResult
+	idConflicts
 
 	blameMark = 1 << 38
 )
@@ -80,6 +81,7 @@ var names = []struct {
 	{"at", idAt, syscall.S_IFDIR},
 	{"blame", idBlame, syscall.S_IFDIR},
 	{"commands", idCommands, syscall.S_IFREG},
+	{"conflicts", idConflicts, syscall.S_IFDIR},
 	{"ctl", idCtl, syscall.S_IFREG},
 	{"ctl.result", idResult, syscall.S_IFREG},
 	{"log", idLog, syscall.S_IFREG},
@@ -111,6 +113,8 @@ func (t *Tree) Lookup(c *fs.Call, dir uint64, name string) (fs.Found, error) {
 		return found, err
 	case dir == idBlame || dir&blameMark != 0:
 		return t.lookupBlame(c, dir, name)
+	case dir == idConflicts || dir&conflictMark != 0:
+		return t.lookupConflict(c, dir, name)
 	}
 	return fs.Found{}, syscall.ENOTDIR
 }
@@ -128,8 +132,15 @@ func (t *Tree) GetAttr(c *fs.Call, id uint64) (fs.Attr, error) {
 		ID: store.Ino(id), Ino: store.Ino(id), UID: root.UID, GID: root.GID, Nlink: 1,
 		Atime: root.Mtime, Mtime: root.Mtime, Ctime: root.Mtime, Generation: 1,
 	}
+	if id&conflictMark != 0 {
+		a.Mode = syscall.S_IFREG | root.Mode&0o444
+		if id&(1<<conflictShift-1) == conflictDir {
+			a.Mode, a.Nlink, a.Size = syscall.S_IFDIR|root.Mode&0o555, 2, 4096
+		}
+		return a, nil
+	}
 	switch id {
-	case idRoot, idAt, idBlame:
+	case idRoot, idAt, idBlame, idConflicts:
 		a.Mode, a.Nlink, a.Size = syscall.S_IFDIR|root.Mode&0o555, 2, 4096
 	case idCtl:
 		a.Mode = syscall.S_IFREG | root.Mode&0o666
@@ -170,6 +181,8 @@ func (t *Tree) ReadDir(c *fs.Call, id uint64) ([]fs.DirEntry, error) {
 		return list, nil
 	case id == idBlame || id&blameMark != 0:
 		return t.readBlame(c, id)
+	case id == idConflicts || id&conflictMark != 0:
+		return t.readConflicts(c, id)
 	}
 	return nil, syscall.ENOTDIR
 }
@@ -197,6 +210,8 @@ func (t *Tree) Open(c *fs.Call, id uint64, flags uint32) (fs.Generated, error) {
 		return whole(func(context.Context) ([]byte, error) { return t.last.text(), nil }), nil
 	case id&blameMark != 0:
 		return t.openBlame(c, id)
+	case id&conflictMark != 0:
+		return t.openConflict(id)
 	}
 	return nil, syscall.EISDIR
 }

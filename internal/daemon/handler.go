@@ -44,6 +44,7 @@ func (d *Daemon) routes() http.Handler {
 	d.mergeRoutes(mux)
 	d.gcRoutes(mux)
 	d.replaceRoute(mux)
+	d.conflictRoutes(mux)
 	d.lockRoutes(mux)
 	mux.HandleFunc("GET /metrics", d.serveMetrics)
 	profileRoutes(mux)
@@ -246,6 +247,11 @@ func (d *Daemon) status(ctx context.Context) Status {
 	d.mu.Lock()
 	out.Ending = d.ending
 	d.mu.Unlock()
+	ctx, stop := context.WithTimeout(context.Background(), time.Second) // a status that is late is worth nothing
+	if n, err := d.st.OpenConflicts(ctx); err == nil {
+		out.Conflicts = n
+	}
+	stop()
 	if q.Stalled != nil {
 		out.Stalled = q.Stalled.Error()
 	}

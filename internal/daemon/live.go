@@ -61,6 +61,7 @@ func (d *Daemon) acquire(ctx context.Context, name string) (s *slot, f *fs.FS, r
 			return nil, nil, nil, err
 		}
 		f.Warm()
+		d.expectRunning(s.id, f)
 		s.live, s.ledger = f, ledger
 	}
 	s.refs++

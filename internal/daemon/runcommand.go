@@ -49,6 +49,7 @@ func (d *Daemon) registerCommand(ctx context.Context, req CommandRequest) error 
 	if req.Parent != req.Session {
 		g.Parent = req.Parent
 	}
+	d.expect(ws.ID, req.Session)
 	c := d.addCommand(g)
 	if err := onEnd(pid, func() { d.commandGone(c) }); err != nil {
 		d.commandGone(c)
