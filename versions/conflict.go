@@ -30,7 +30,7 @@ type Conflict struct {
 // Stands is the side that became the content of the workspace when the conflict was met: what was written, but where it was
 // refused.
 func (c *Conflict) Stands(ctx context.Context, st *store.Store) (Side, error) {
-	if c.Why == store.WhyMerge {
+	if merges(c.Why) {
 		return c.Ours, nil
 	}
 	// What was refused is in no version.
@@ -87,7 +87,7 @@ func conflictOf(ctx context.Context, st *store.Store, row *store.ConflictRow) (*
 		}
 	}
 	c.Ours, c.Theirs = wrote, met
-	if row.Why == store.WhyMerge {
+	if merges(row.Why) {
 		c.Ours, c.Theirs = met, wrote
 	}
 	return c, nil
@@ -111,6 +111,9 @@ func sideOf(ctx context.Context, st *store.Store, id store.VersionID) (Side, err
 	}
 	return s, nil
 }
+
+// merges reports whether a conflict comes from two lines of history; behind the word there may be more.
+func merges(why string) bool { return strings.HasPrefix(why, store.WhyMerge) }
 
 // maxConflict is the largest side of a conflict that is read as a whole.
 const maxConflict = 16 << 20

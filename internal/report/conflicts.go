@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"wsfs/internal/ui"
@@ -63,7 +64,8 @@ func ConflictWhy(c *versions.Conflict) string {
 		return ui.Name(s)
 	}
 	ours, theirs := who(c.Ours.Session), who(c.Theirs.Session)
-	switch c.Why {
+	why, more, _ := strings.Cut(c.Why, ": ")
+	switch why {
 	case "stale":
 		return fmt.Sprintf("%s wrote from a state before what %s had changed", ours, theirs)
 	case "blind":
@@ -71,7 +73,7 @@ func ConflictWhy(c *versions.Conflict) string {
 	case "revert":
 		return fmt.Sprintf("%s brought back what %s had changed", ours, theirs)
 	case "merge":
-		return "both sides changed it"
+		return strings.TrimSuffix("both sides changed it: "+more, ": ")
 	}
 	return c.Why
 }
