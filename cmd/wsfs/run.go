@@ -32,6 +32,8 @@ type runOptions struct {
 	each    bool
 	quiet   bool
 	keep    bool
+	atomic  bool
+	look    bool // keep the fork of an atomic run that failed
 	argv    []string
 }
 
@@ -55,6 +57,12 @@ func (a *app) runCmd() *cobra.Command {
 			o.fork = &fork
 		}
 		o.argv = args
+		switch {
+		case o.atomic && o.fork != nil:
+			return daemon.Fail(daemon.ExitUsage, "run: --atomic makes a fork of its own; leave --fork out")
+		case o.look && !o.atomic:
+			return daemon.Fail(daemon.ExitUsage, "run: --keep goes with --atomic")
+		}
 		return a.runIn(cmd.Context(), &o)
 	}
 	f := cmd.Flags()
@@ -67,6 +75,8 @@ func (a *app) runCmd() *cobra.Command {
 	f.BoolVar(&o.each, "each", false, "every process that CMD starts is a command of its own: for agents (shells without arguments are run so)")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "do not tell what was changed")
 	f.BoolVar(&o.keep, "keep-workspace", false, "where both the workspace and its directory changed a file, go on with the workspace's")
+	f.BoolVar(&o.atomic, "atomic", false, "what CMD changes appears in the workspace as one change if it ends with 0, and else not at all")
+	f.BoolVar(&o.look, "keep", false, "with --atomic: keep the fork that CMD worked in if nothing comes of it")
 	a.workspaceOf(cmd)
 	return cmd
 }
@@ -91,10 +101,18 @@ func (a *app) runIn(ctx context.Context, o *runOptions) error {
 	if err != nil {
 		return err
 	}
+	into := ""
+	if o.atomic {
+		into = p.Parent
+	}
 	spec := runner.Spec{Store: p.store, Target: p.target, Dir: p.dir, Argv: o.argv, Command: daemon.CommandRequest{
 		Workspace: p.Workspace, Session: o.session, Parent: parent, Meta: meta, Cwd: daemon.Path(p.dir),
 		Each: o.each || shellAlone(o.argv),
 	}}
+	if o.atomic {
+		spec.Command.Workspace = into // the fork is nobody's home
+		spec.Merge = &daemon.MergeRequest{From: p.Workspace, Into: into, Whole: true}
+	}
 	for _, arg := range o.argv {
 		spec.Command.Argv = append(spec.Command.Argv, []byte(arg))
 	}
@@ -110,6 +128,9 @@ func (a *app) runIn(ctx context.Context, o *runOptions) error {
 	}
 	began := time.Now()
 	res, err := a.supervise(spec, a.runEnv(p, o.session))
+	if o.atomic {
+		return a.endAtomic(context.WithoutCancel(ctx), o, p, res, err)
+	}
 	var missing *runner.MissingError
 	if err != nil && !errors.As(err, &missing) {
 		return err

@@ -75,6 +75,10 @@ func (a *app) runPlace(ctx context.Context, o *runOptions, named bool) (*runPlac
 	err = a.withDaemon(ctx, w.store, func(c *daemon.Client) (err error) {
 		p.RunReply, err = c.Run(ctx, daemon.RunRequest{Workspace: base, Fork: o.fork, Session: o.session,
 			Named: named && (a.workspaceFlag == "" || o.fork != nil)}) // who names a workspace means it
+		if err == nil && o.atomic {
+			name := atomicName(p.Workspace)
+			p.RunReply, err = c.Run(ctx, daemon.RunRequest{Workspace: p.Workspace, Fork: &name, Session: o.session})
+		}
 		return err
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"wsfs/internal/keep"
 	"wsfs/internal/proc"
@@ -167,7 +168,7 @@ func (d *Daemon) resumeRunMounts(mounts []*left, runs *leftRuns) {
 		if l.held == nil {
 			continue
 		}
-		m := &runMount{point: string(l.km.Request.Mountpoint), held: l.held, users: 1}
+		m := &runMount{point: string(l.km.Request.Mountpoint), held: l.held, users: 1, ends: map[int]func(){}}
 		if !d.serves(m.point) { // taken out of the tree; who is in it still is served
 			_ = l.held.Close()
 			continue
@@ -183,8 +184,10 @@ func (d *Daemon) resumeRunMounts(mounts []*left, runs *leftRuns) {
 			m.asked++
 			m.users++
 			forget := func() { d.tellKeeper(d.o.Keeper.Drop(runs.names[i])) }
-			leave := func() { forget(); d.leaveRunMount(l.km.Workspace, m) }
-			if !isProcess(u.PID, u.Start) || onEnd(u.PID, leave) != nil {
+			end := sync.OnceFunc(func() { forget(); d.leaveRunMount(l.km.Workspace, m, u.PID) })
+			m.ends[u.PID] = end
+			if !isProcess(u.PID, u.Start) || onEnd(u.PID, end) != nil {
+				delete(m.ends, u.PID)
 				forget()
 				m.users--
 			}

@@ -77,6 +77,9 @@ func (d *Daemon) runRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/runs/mount", reply(func(r *http.Request, req *RunMountRequest) (any, error) {
 		return d.runMount(r.Context(), *req)
 	}))
+	mux.HandleFunc("POST /v1/runs/leave", reply(func(r *http.Request, req *RunMountRequest) (any, error) {
+		return struct{}{}, d.leaveRun(r.Context(), *req)
+	}))
 	mux.HandleFunc("POST /v1/commands", reply(func(r *http.Request, req *CommandRequest) (any, error) {
 		return struct{}{}, d.registerCommand(r.Context(), *req)
 	}))
@@ -95,6 +98,11 @@ func (c *Client) Run(ctx context.Context, req RunRequest) (RunReply, error) {
 func (c *Client) RunMount(ctx context.Context, req RunMountRequest) (RunMountReply, error) {
 	var out RunMountReply
 	return out, c.do(ctx, http.MethodPost, "/v1/runs/mount", req, &out)
+}
+
+// LeaveRun gives back what RunMount gave, before this process ends.
+func (c *Client) LeaveRun(ctx context.Context, req RunMountRequest) error {
+	return c.do(ctx, http.MethodPost, "/v1/runs/leave", req, nil)
 }
 
 // RegisterCommand registers this process.

@@ -28,10 +28,11 @@ type runs struct {
 // namespaces of their own, which the kernel goes on serving.
 type runMount struct {
 	point string
-	held  *os.File    // says that the directory is in use
-	users int         // guarded by runs.mounting
-	asked int         // guarded by runs.mounting; how often it was asked for
-	idle  *time.Timer // guarded by runs.mounting; nil while it has users
+	held  *os.File       // says that the directory is in use
+	users int            // guarded by runs.mounting
+	asked int            // guarded by runs.mounting; how often it was asked for
+	ends  map[int]func() // guarded by runs.mounting; by process: what its end does, once
+	idle  *time.Timer    // guarded by runs.mounting; nil while it has users
 }
 
 // runMount mounts a workspace for the process that asks, or shares the mount that is there.
@@ -74,12 +75,36 @@ func (d *Daemon) runMount(ctx context.Context, req RunMountRequest) (RunMountRep
 		m.idle = nil
 	}
 	forget := d.keepUser(pid, m)
-	if err := onEnd(pid, func() { forget(); d.leaveRunMount(ws.ID, m) }); err != nil {
+	end := sync.OnceFunc(func() { forget(); d.leaveRunMount(ws.ID, m, pid) })
+	if m.ends == nil {
+		m.ends = map[int]func(){}
+	}
+	m.ends[pid] = end
+	if err := onEnd(pid, end); err != nil {
 		forget()
 		d.dropUser(ws.ID, m)
 		return RunMountReply{}, err
 	}
 	return RunMountReply{Path(m.point), os.Getpid()}, nil
+}
+
+// leaveRun is the end of the use that the asking process makes of a mount.
+func (d *Daemon) leaveRun(ctx context.Context, req RunMountRequest) error {
+	pid, _ := ctx.Value(peerKey{}).(int)
+	ws, err := d.workspace(ctx, req.Workspace)
+	if err != nil {
+		return err
+	}
+	var end func()
+	d.runs.mounting.Lock()
+	if m := d.runs.mounts[ws.ID]; m != nil {
+		end = m.ends[pid]
+	}
+	d.runs.mounting.Unlock()
+	if end != nil {
+		end()
+	}
+	return nil
 }
 
 // serves reports whether this daemon has a mount there.
@@ -105,9 +130,10 @@ func (m *runMount) leave() {
 	}
 }
 
-func (d *Daemon) leaveRunMount(id store.WorkspaceID, m *runMount) {
+func (d *Daemon) leaveRunMount(id store.WorkspaceID, m *runMount, pid int) {
 	d.runs.mounting.Lock()
 	defer d.runs.mounting.Unlock()
+	delete(m.ends, pid)
 	d.dropUser(id, m)
 }
 

@@ -229,6 +229,9 @@ const (
 
 // ended tells the daemon, and ev what the daemon says.
 func (k *keeper) ended(ev *event) {
+	if k.spec.Merge != nil && ev.Exit == 0 {
+		k.merge(ev)
+	}
 	for deadline := time.Now().Add(endPatience); ; time.Sleep(endPause) {
 		c, err := daemon.Dial(k.spec.Store)
 		if err == nil && c != nil {
@@ -247,4 +250,29 @@ func (k *keeper) ended(ev *event) {
 		}
 	}
 	ev.Unknown = true
+}
+
+// merge has what the program did merged. It is asked for by this process, which is registered, so that the merge is what the
+// command did.
+func (k *keeper) merge(ev *event) {
+	for deadline := time.Now().Add(endPatience); ; time.Sleep(endPause) {
+		c, err := daemon.Dial(k.spec.Store)
+		if err == nil && c == nil {
+			err = errors.New("there is no daemon")
+		} else if err == nil {
+			var got daemon.MergeReply
+			if got, err = c.Merge(context.Background(), *k.spec.Merge); err == nil {
+				ev.Merged = &got
+				return
+			}
+			if daemon.ExitCode(err) == daemon.ExitNothing {
+				return
+			}
+			deadline = time.Time{} // not once more: it may have been done
+		}
+		if time.Now().After(deadline) {
+			ev.MergeFailed = &daemon.ErrorBody{Error: err.Error(), Exit: daemon.ExitCode(err)}
+			return
+		}
+	}
 }

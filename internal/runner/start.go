@@ -25,6 +25,8 @@ type Spec struct {
 	Dir     string                // working directory of the program
 	Argv    []string              // of the program
 	Command daemon.CommandRequest // what the daemon is told
+	// Merge is asked for if the program ends with 0, as a part of what it did; nil: nothing is.
+	Merge *daemon.MergeRequest
 }
 
 // Result is how the program ended.
@@ -33,6 +35,8 @@ type Result struct {
 	Signal   syscall.Signal        // that killed it
 	Commands []daemon.EndedCommand // what it is in the workspaces that it changed
 	Unknown  bool                  // the daemon could not be told: Commands is not known
+	Merged   *daemon.MergeReply    // what came of Spec.Merge; nil: nothing was changed, and Failed says why if that is no
+	Failed   *daemon.ErrorBody     // good reason
 }
 
 // event is what the keeper says.
@@ -43,6 +47,9 @@ type event struct {
 	Signal   int                   `json:"signal,omitempty"`
 	Commands []daemon.EndedCommand `json:"commands,omitempty"`
 	Unknown  bool                  `json:"unknown,omitempty"`
+
+	Merged      *daemon.MergeReply `json:"merged,omitempty"`
+	MergeFailed *daemon.ErrorBody  `json:"merge_failed,omitempty"`
 }
 
 // Run is a program that runs.
@@ -157,7 +164,7 @@ func (r *Run) Wait() (Result, error) {
 		_, _ = r.keeper.Wait()
 		return Result{Exit: ev.Exit}, &MissingError{ev.Missing}
 	}
-	return Result{ev.Exit, syscall.Signal(ev.Signal), ev.Commands, ev.Unknown}, nil
+	return Result{ev.Exit, syscall.Signal(ev.Signal), ev.Commands, ev.Unknown, ev.Merged, ev.MergeFailed}, nil
 }
 
 // MissingError is a program that could not be started.
