@@ -134,12 +134,38 @@ func (ed *editor) load(ctx context.Context) error {
 			return err
 		}
 	}
-	for ino, s := range ed.at {
-		if s.n == nil {
-			s.n = f.nodeOf(ino)
+	for {
+		var let []store.Ino // memory had them, and let them go while the database was asked: files without names
+		for ino, s := range ed.at {
+			if s.n == nil {
+				if s.n = f.nodeOf(ino); s.n == nil {
+					let = append(let, ino)
+				}
+			}
+		}
+		if len(let) == 0 {
+			return ed.lineage(ctx)
+		}
+		f.mu.Unlock()
+		versions, err := view.Versions(ctx, let)
+		f.mu.Lock()
+		if err != nil {
+			return err
+		}
+		for i, v := range versions {
+			s := ed.at[let[i]]
+			switch {
+			case v == nil && s.want == nil:
+				return fmt.Errorf("inode %d has never been in this workspace: %w", let[i], syscall.EINVAL)
+			case v == nil:
+				ed.make(s, newNode(*s.want))
+			case f.nodeOf(v.Ino) == nil:
+				n := newNode(*v)
+				n.gone = v.Nlink == 0
+				f.adopt(n)
+			}
 		}
 	}
-	return ed.lineage(ctx)
 }
 
 // lineage brings to memory what is above the directories that get a directory, and where each of them is: of what was
