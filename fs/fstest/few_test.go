@@ -36,7 +36,7 @@ func TestFewDescriptors(t *testing.T) {
 			}
 		}
 	}
-	for i := range 150 {
+	for i := range 60 {
 		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("f%d", i)))
 		if err == nil {
 			if _, err = f.Write(data(i)); err == nil {
