@@ -33,12 +33,18 @@ func (p *places) put(loc Location) {
 // Expect says that small contents will be read soon, in this order. They are looked up in one query; where several lie close
 // together, the stretch of the pack is read. That something is not found is no error: reading it tells.
 func (s *Store) Expect(ctx context.Context, refs []Ref) {
+	s.ExpectAt(ctx, refs, nil)
+}
+
+// ExpectAt is Expect of who knows a cheaper way to where contents are than the index: hint, if it is not nil, is told which of refs, by
+// their numbers, and calls found for those that it knows, in any order. It may be wrong: then the index is asked after all.
+func (s *Store) ExpectAt(ctx context.Context, refs []Ref, hint func(which []int, found func(Location))) {
 	batch, ok := s.index.(BatchIndex)
 	if !ok || s.closed.Load() {
 		return
 	}
-	ask := make([]Ref, 0, len(refs))
-	for _, ref := range refs {
+	var which []int
+	for i, ref := range refs {
 		if ref.IsZero() || s.inMemory(ref) != nil || s.runs.has(ref) {
 			continue
 		}
@@ -46,23 +52,37 @@ func (s *Store) Expect(ctx context.Context, refs []Ref) {
 			continue
 		}
 		if _, ok := s.places.get(ref); !ok {
-			ask = append(ask, ref)
+			which = append(which, i)
 		}
 	}
-	if len(ask) == 0 {
+	if len(which) == 0 {
 		return
 	}
 	var stretches []Location // the first of each
-	_ = batch.LocateMany(ctx, ask, func(loc Location) {
+	known := make(map[Ref]bool)
+	found := func(loc Location) {
 		switch {
 		case loc.Size <= 0 || loc.Size > MaxBlob:
 		case loc.Pack == 0:
-			s.decodeRecord(loc)
+			known[loc.Ref] = s.decodeRecord(loc) != nil
 		default:
+			known[loc.Ref] = true
 			s.places.put(loc)
 			stretches = append(stretches, loc)
 		}
-	})
+	}
+	if hint != nil {
+		hint(which, found)
+	}
+	ask := make([]Ref, 0, len(which))
+	for _, i := range which {
+		if !known[refs[i]] {
+			ask = append(ask, refs[i])
+		}
+	}
+	if len(ask) > 0 {
+		_ = batch.LocateMany(ctx, ask, found)
+	}
 	for _, loc := range stretches {
 		if !s.runs.has(loc.Ref) {
 			s.readRun(loc)

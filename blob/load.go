@@ -25,13 +25,13 @@ func (s *Store) locate(ctx context.Context, ref Ref) (Location, error) {
 }
 
 // fetch reads a blob into dst, which has its size, and verifies it. If its pack is gone, the blob may have been moved
-// since it was looked up, so it is looked up once more.
+// since it was looked up, and if its bytes are wrong, it may have been expected at a place that was none: it is looked up once more.
 func (s *Store) fetch(ctx context.Context, loc Location, dst []byte) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("blob: reading %v: %w", loc.Ref, err)
 	}
 	err := s.load(loc, dst)
-	if !errors.Is(err, errGone) {
+	if !errors.Is(err, ErrCorrupt) {
 		return err
 	}
 	again, e := s.index.Locate(ctx, loc.Ref)
@@ -41,9 +41,6 @@ func (s *Store) fetch(ctx context.Context, loc Location, dst []byte) error {
 	again.Ref = loc.Ref
 	return s.load(again, dst)
 }
-
-// errGone marks bytes that are not where a location says, as opposed to wrong bytes there.
-var errGone = errors.New("bytes are gone")
 
 // scratch holds buffers for compressed bytes on their way to the decoder.
 var scratch = sync.Pool{New: func() any { return new([maxStored]byte) }}
@@ -88,7 +85,7 @@ func (s *Store) readPack(b []byte, loc Location) error {
 		return nil
 	case errors.Is(err, iofs.ErrNotExist), errors.Is(err, io.EOF):
 		// Not wrapped: to the reader of a file a missing pack is damage, not a missing file.
-		return &CorruptError{Ref: loc.Ref, Pack: loc.Pack, Offset: loc.Offset, Why: err.Error(), gone: true}
+		return &CorruptError{Ref: loc.Ref, Pack: loc.Pack, Offset: loc.Offset, Why: err.Error()}
 	}
 	return fmt.Errorf("blob: reading %v from %s at %d: %w", loc.Ref, s.packs.path(loc.Pack), loc.Offset, err)
 }
@@ -103,7 +100,6 @@ type CorruptError struct {
 	Pack   uint32 // 0: inline, or not known
 	Offset int64
 	Why    string
-	gone   bool
 }
 
 func (e *CorruptError) Error() string {
@@ -117,6 +113,3 @@ func (e *CorruptError) Error() string {
 
 // Unwrap makes errors.Is find ErrCorrupt and through it syscall.EIO.
 func (e *CorruptError) Unwrap() error { return ErrCorrupt }
-
-// Is tells fetch that the bytes are gone and not wrong.
-func (e *CorruptError) Is(target error) bool { return e.gone && target == errGone }

@@ -79,6 +79,46 @@ func TestReadRun(t *testing.T) {
 	}
 }
 
+// Whoever says where contents are may know better than the index, and may be wrong: what is read is right all the same.
+func TestExpectAtHints(t *testing.T) {
+	dir, x := t.TempDir(), &blobtest.Index{}
+	const n = 200
+	list, data := smalls(t, dir, x, n)
+	where := map[blob.Ref]blob.Location{}
+	for _, l := range x.All() {
+		where[l.Ref] = l
+	}
+	for name, wrong := range map[string]func(*blob.Location){
+		"right": func(*blob.Location) {}, "shifted": func(l *blob.Location) { l.Offset++ }, "no pack": func(l *blob.Location) { l.Pack += 7 },
+		"other bytes": func(l *blob.Location) { l.Data, l.Pack = []byte("other bytes"), 0 },
+	} {
+		s := openStore(t, dir, x, blob.Options{})
+		before := x.Asked()
+		for i := range list {
+			if i%50 == 0 {
+				refs := make([]blob.Ref, 50)
+				for k := range refs {
+					refs[k] = list[i+k].Ref
+				}
+				s.ExpectAt(t.Context(), refs, func(which []int, found func(blob.Location)) {
+					for _, k := range which {
+						l := where[refs[k]]
+						wrong(&l)
+						found(l)
+					}
+				})
+			}
+			readSmall(t, s, list[i], data[i])
+		}
+		if asked := x.Asked() - before; name == "right" && asked > 0 {
+			t.Errorf("%d look-ups of what was said", asked)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A damaged record in a run is what it is elsewhere: an error of that blob alone.
 func TestReadRunDamaged(t *testing.T) {
 	dir, x := t.TempDir(), &blobtest.Index{}

@@ -93,6 +93,7 @@ func (a *applier) apply(ctx context.Context, g *group) error {
 	a.versions.settled = g.settled
 	for i := range g.blobs {
 		a.addBlob(&g.blobs[i])
+		a.versions.place(&g.blobs[i])
 	}
 	for i, op := range g.ops {
 		a.lastOp = opID(g, i)

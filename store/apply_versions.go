@@ -36,7 +36,8 @@ type versionBatch struct {
 	dirs map[versionKey]int32 // last row of each directory; seq 0 in the key
 	bulk bulk
 	// older moves the newest versions of inodes to those of before.
-	older bulk
+	older  bulk
+	places map[blob.Ref][]byte // of contents that come with the batch or that files keep, as they are stored
 	// settled is what to write in the place of provisional contents.
 	settled map[blob.Ref]blob.Ref
 }
@@ -45,19 +46,20 @@ type versionBatch struct {
 // merged away in the group that the row came with.
 func newVersionBatch(drv *Driver) versionBatch {
 	return versionBatch{
-		at:    make(map[versionKey]int32),
-		dirs:  make(map[versionKey]int32),
-		older: bulk{head: "UPDATE file_version SET past = 1 WHERE (timeline_id, past, ino) IN (VALUES ", row: "(?,0,?)", cols: 2, tail: ")"},
+		at:     make(map[versionKey]int32),
+		dirs:   make(map[versionKey]int32),
+		places: make(map[blob.Ref][]byte),
+		older:  bulk{head: "UPDATE file_version SET past = 1, place = NULL WHERE (timeline_id, past, ino) IN (VALUES ", row: "(?,0,?)", cols: 2, tail: ")"},
 		bulk: newInsert(drv, `file_version (timeline_id, past, ino, seq, version_id, parent_version_id, replaced_version_id,
 			merge_version_id, origin_timeline_id, mode, uid, gid, nlink, rdev, size, holes, mtime, ctime, atime, content_hash,
-			target, xattrs)`, tuples(1, 1+versionWidth), ` ON CONFLICT (timeline_id, past, ino, seq) DO UPDATE SET
+			target, xattrs, place)`, tuples(1, 2+versionWidth), ` ON CONFLICT (timeline_id, past, ino, seq) DO UPDATE SET
 			version_id = excluded.version_id, parent_version_id = CASE WHEN file_version.version_id = excluded.version_id
 			THEN file_version.parent_version_id ELSE excluded.parent_version_id END,
 			replaced_version_id = excluded.replaced_version_id, merge_version_id = excluded.merge_version_id,
 			origin_timeline_id = excluded.origin_timeline_id, mode = excluded.mode, uid = excluded.uid, gid = excluded.gid,
 			nlink = excluded.nlink, rdev = excluded.rdev, size = excluded.size, holes = excluded.holes,
 			mtime = excluded.mtime, ctime = excluded.ctime, atime = excluded.atime, content_hash = excluded.content_hash,
-			target = excluded.target, xattrs = excluded.xattrs`),
+			target = excluded.target, xattrs = excluded.xattrs, place = excluded.place`),
 	}
 }
 
@@ -66,6 +68,7 @@ func (b *versionBatch) reset() {
 	b.rows = b.rows[:0]
 	clear(b.at)
 	clear(b.dirs)
+	clear(b.places)
 	b.bulk.reset()
 	b.older.reset()
 }
@@ -184,57 +187,108 @@ func (b *versionBatch) inodes() []versionRun {
 	return runs
 }
 
-const sqlNewest = `WITH k(n, t, i) AS (VALUES %s)
-	SELECT k.n, v.seq FROM k CROSS JOIN file_version v WHERE v.timeline_id = k.t AND v.past = 0 AND v.ino = k.i`
+const (
+	sqlNewest = `WITH k(n, t, i) AS (VALUES %s)
+	SELECT k.n, v.seq, v.content_hash, v.place FROM k CROSS JOIN file_version v WHERE v.timeline_id = k.t AND v.past = 0 AND v.ino = k.i`
+	sqlNewestPast = `WITH k(n, t, i) AS (VALUES %s)
+	SELECT k.n, v.seq FROM k CROSS JOIN file_version v WHERE v.timeline_id = k.t AND v.past = 1 AND v.ino = k.i
+	AND v.seq = (SELECT max(w.seq) FROM file_version w WHERE w.timeline_id = k.t AND w.past = 1 AND w.ino = k.i)`
+	sqlUnpast = `DELETE FROM file_version WHERE timeline_id = ? AND past = 1 AND ino = ? AND seq = ?`
+)
 
-// supersede moves what was the newest of each inode to the versions of before. Seqs only grow, so that a new version is newer than all that
-// are there; one that is amended mostly is the newest itself. A file that was just made, which most are, has no older ones.
+// supersede moves what was the newest version of each inode to the others. Seqs only grow, so that a new one is newer than all that are there;
+// one that is amended mostly is the newest itself. A file that was just made, which most are, has no older ones. What a file keeps of its
+// content, it keeps of its place.
 func (b *versionBatch) supersede(ctx context.Context, w *writer, runs []versionRun) error {
-	var amended []any
+	var ask, amended []any
+	old := make([]bool, len(runs)) // what the table has goes to the others
 	for i := range runs {
-		if r := runs[i].last(); r.amend {
-			amended = append(amended, int64(i), int64(r.timeline), int64(r.v.Ino))
+		r, first := runs[i].last(), &runs[i].rows[0]
+		made := first.parent == 0 && !first.amend && !first.v.IsDir()
+		old[i] = !made && !r.amend
+		key := []any{int64(i), int64(r.timeline), int64(r.v.Ino)}
+		if r.amend {
+			amended = append(amended, key...)
+		}
+		if r.amend || !made && r.v.Size > 0 && r.v.Size <= blob.MaxBlob && !r.v.Content.IsZero() && b.places[b.content(r.v)] == nil {
+			ask = append(ask, key...)
 		}
 	}
-	older := make(map[int]bool)
-	c := newCells(2)
-	if err := keyed(ctx, w, sqlNewest, 3, amended, func(rows result) error {
+	c := newCells(4)
+	if err := keyed(ctx, w, sqlNewest, 3, ask, func(rows result) error {
 		if err := c.scan(rows); err != nil {
 			return err
 		}
 		i, seq := int(c.int(0)), Seq(c.int(1))
-		older[i] = seq < runs[i].newest
+		old[i] = seq < runs[i].newest || runs[i].last().v.Nlink == 0
+		runs[i].newest = max(runs[i].newest, seq)
+		if place := c.bytes(3); place != nil {
+			b.places[c.ref(2)] = place
+		}
+		return c.bad
+	}); err != nil {
+		return err
+	}
+	var again []*versionRow // what was without names and has some
+	c = newCells(2)
+	if err := keyed(ctx, w, sqlNewestPast, 3, amended, func(rows result) error {
+		if err := c.scan(rows); err != nil {
+			return err
+		}
+		i, seq := int(c.int(0)), Seq(c.int(1))
+		if r := runs[i].last(); seq == r.v.Seq && r.v.Nlink != 0 {
+			again = append(again, r)
+		}
 		runs[i].newest = max(runs[i].newest, seq)
 		return c.bad
 	}); err != nil {
 		return err
 	}
+	for _, r := range again {
+		if _, err := w.exec(ctx, sqlUnpast, int64(r.timeline), int64(r.v.Ino), int64(r.v.Seq)); err != nil {
+			return err
+		}
+	}
 	for i := range runs {
-		r := &runs[i]
-		first := &r.rows[0]
-		made := first.parent == 0 && !first.amend && !first.v.IsDir()
-		if older[i] || !made && !r.last().amend {
-			b.older.add(int64(first.timeline), int64(first.v.Ino))
+		if old[i] {
+			r := runs[i].last()
+			b.older.add(int64(r.timeline), int64(r.v.Ino))
 		}
 	}
 	return b.older.flush(ctx, w)
+}
+
+// place notes where a content is that comes with the batch.
+func (b *versionBatch) place(l *blob.Location) {
+	if l.Size <= blob.MaxBlob && len(l.Data)+int(l.Pack) > 0 {
+		b.places[l.Ref] = appendPlace(make([]byte, 0, 16+len(l.Data)), l)
+	}
+}
+
+// content is what v is written with; zero if it is empty.
+func (b *versionBatch) content(v *Version) blob.Ref {
+	if ref, ok := b.settled[v.Content]; ok {
+		return ref
+	}
+	return v.Content
 }
 
 // addRow writes a row of the timeline that made it. Only hidden segments have rows that come from elsewhere.
 func (b *versionBatch) addRow(r *versionRow, newest Seq) {
 	v := r.v
 	past := int64(0)
-	if v.Seq < newest {
+	if v.Seq < newest || v.Nlink == 0 {
 		past = 1
 	}
-	var atime, content, target, xattrs any
+	var atime, content, target, xattrs, place any
 	if v.Atime != v.Mtime {
 		atime = v.Atime
 	}
-	if ref, ok := b.settled[v.Content]; ok {
+	if ref := b.content(v); !ref.IsZero() {
 		content = ref[:]
-	} else if !v.Content.IsZero() {
-		content = v.Content[:]
+		if p := b.places[ref]; p != nil && past == 0 && v.Size <= blob.MaxBlob {
+			place = p
+		}
 	}
 	if v.Target != "" {
 		target = []byte(v.Target)
@@ -244,5 +298,5 @@ func (b *versionBatch) addRow(r *versionRow, newest Seq) {
 	}
 	b.bulk.add(int64(r.timeline), past, int64(v.Ino), int64(v.Seq), int64(v.ID), int64(r.parent), int64(v.Replaced),
 		int64(v.Merge), int64(0), int64(v.Mode), int64(v.UID), int64(v.GID), int64(v.Nlink), int64(v.Rdev), v.Size, v.Holes,
-		v.Mtime, v.Ctime, atime, content, target, xattrs)
+		v.Mtime, v.Ctime, atime, content, target, xattrs, place)
 }

@@ -125,10 +125,10 @@ func (r *repair) counters(ctx context.Context) error {
 func (r *repair) newest(ctx context.Context) error {
 	const newer = `EXISTS (SELECT 1 FROM file_version w WHERE w.timeline_id = file_version.timeline_id AND w.past IN (0, 1)
 		AND w.ino = file_version.ino AND w.seq > file_version.seq)`
-	if err := r.exec(ctx, "moved versions to those of before", `UPDATE file_version SET past = 1 WHERE past = 0 AND `+newer); err != nil {
+	if err := r.exec(ctx, "moved versions to those of before", `UPDATE file_version SET past = 1 WHERE past = 0 AND (nlink = 0 OR `+newer+`)`); err != nil {
 		return err
 	}
-	return r.exec(ctx, "marked versions as the newest", `UPDATE file_version SET past = 0 WHERE past <> 0 AND NOT `+newer)
+	return r.exec(ctx, "marked versions as the newest", `UPDATE file_version SET past = 0 WHERE past <> 0 AND nlink <> 0 AND NOT `+newer)
 }
 
 func (r *repair) timelines(ctx context.Context) error {

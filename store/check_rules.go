@@ -119,9 +119,9 @@ func queryRules() []queryRule {
 				UNION SELECT 'change', timeline_id FROM change UNION SELECT 'change_item', timeline_id FROM change_item
 				UNION SELECT 'file_node_history', timeline_id FROM file_node_history
 			) u JOIN timeline t ON t.id = u.timeline_id WHERE t.hidden IN (1, 2)`},
-		{49, "timeline %d, inode %d: of its versions %d are marked as the newest one, which is that of seq %d", `
-			SELECT timeline_id, ino, sum(CASE past WHEN 0 THEN 1 ELSE 0 END), max(seq) FROM file_version GROUP BY timeline_id, ino
-			HAVING sum(CASE past WHEN 0 THEN 1 ELSE 0 END) <> 1 OR max(seq) <> max(CASE past WHEN 0 THEN seq ELSE 0 END) OR max(past) > 1`},
+		{49, "timeline %d, inode %d: the version of seq %d is marked as what it is now or is not, wrongly", `
+			SELECT v.timeline_id, v.ino, v.seq FROM file_version v WHERE v.past <> CASE WHEN v.nlink = 0 OR EXISTS (SELECT 1 FROM file_version w
+				WHERE w.timeline_id = v.timeline_id AND w.past IN (0, 1) AND w.ino = v.ino AND w.seq > v.seq) THEN 1 ELSE 0 END`},
 		{37, "version %d of inode %d on timeline %d says it is from timeline %d; that is for hidden segments to say, and for all of theirs", `
 			SELECT v.version_id, v.ino, v.timeline_id, v.origin_timeline_id FROM file_version v JOIN timeline t ON t.id = v.timeline_id
 			WHERE (v.origin_timeline_id <> 0) <> (t.hidden <> 0) AND t.hidden <> 3`},

@@ -37,8 +37,7 @@ type segmentRows map[dirName]segmentRow
 const (
 	sqlSegmentNames = `SELECT parent_ino, name, seq, ino, kind FROM file_node WHERE timeline_id = ? AND seq <= ?`
 	sqlSegmentPast  = `SELECT parent_ino, name, seq, ino, kind FROM file_node_history WHERE timeline_id = ? AND seq <= ? AND end_seq > ?`
-	sqlSegmentInos  = `SELECT v.ino, v.seq, v.version_id, CASE v.origin_timeline_id WHEN 0 THEN v.timeline_id ELSE v.origin_timeline_id END
-		` + sqlStateOf
+	segmentInos     = `v.ino, v.seq, v.version_id, CASE v.origin_timeline_id WHEN 0 THEN v.timeline_id ELSE v.origin_timeline_id END`
 	// A copied version is like the one it was copied from in every column.
 	sqlSegmentSame = `SELECT count(*) FROM file_version h JOIN file_version v ON v.version_id = h.version_id AND v.origin_timeline_id = 0
 		WHERE h.timeline_id = ? AND v.timeline_id = h.origin_timeline_id AND v.ino = h.ino AND v.seq = h.seq
@@ -67,7 +66,8 @@ func (r segmentRows) add(ctx context.Context, q querier, seg Segment) error {
 	if _, err := scanAll(ctx, q, 5, sqlSegmentPast, []any{t, cut, cut}, name); err != nil {
 		return err
 	}
-	_, err := scanAll(ctx, q, 4, sqlSegmentInos, []any{t, cut, cut, cut}, func(cl *cells) error {
+	query, args := stateOf(segmentInos, seg)
+	_, err := scanAll(ctx, q, 4, query, args, func(cl *cells) error {
 		put(dirName{Ino(cl.int(0)), ""}, segmentRow{Seq(cl.int(1)), cl.int(2), cl.int(3)})
 		return nil
 	})

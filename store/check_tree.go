@@ -198,25 +198,25 @@ func (c *checker) tree(ctx context.Context, v *View) error {
 func (c *checker) links(ctx context.Context, v *View, w *treeWalk, at func(int, string, ...any)) error {
 	done := make(map[Ino]bool)
 	for _, seg := range v.path {
-		_, err := scanAll(ctx, v.q, 3, `SELECT v.ino, v.mode, v.nlink`+sqlStateOf,
-			[]any{int64(seg.Timeline), int64(seg.Cut), int64(seg.Cut), int64(seg.Cut)}, func(cl *cells) error {
-				ino, mode, nlink := Ino(cl.int(0)), uint32(cl.int(1)), uint32(cl.int(2))
-				if done[ino] {
-					return nil
-				}
-				done[ino] = true
-				names := w.names[ino]
-				subdirs, reached := w.subdirs[ino]
-				switch {
-				case mode&syscall.S_IFMT != syscall.S_IFDIR && names > 0 && names != nlink:
-					at(ruleNlink, "inode %d has %d names and link count %d", ino, names, nlink)
-				case reached && nlink != 2+subdirs:
-					at(ruleDirNlink, "directory %d has %d subdirectories and link count %d, not 2 more", ino, subdirs, nlink)
-				case names == 0 && nlink > 0 && ino != RootIno:
-					at(ruleOrphan, "inode %d has link count %d and no name", ino, nlink)
-				}
-				return cl.bad
-			})
+		query, args := stateOf(`v.ino, v.mode, v.nlink`, seg)
+		_, err := scanAll(ctx, v.q, 3, query, args, func(cl *cells) error {
+			ino, mode, nlink := Ino(cl.int(0)), uint32(cl.int(1)), uint32(cl.int(2))
+			if done[ino] {
+				return nil
+			}
+			done[ino] = true
+			names := w.names[ino]
+			subdirs, reached := w.subdirs[ino]
+			switch {
+			case mode&syscall.S_IFMT != syscall.S_IFDIR && names > 0 && names != nlink:
+				at(ruleNlink, "inode %d has %d names and link count %d", ino, names, nlink)
+			case reached && nlink != 2+subdirs:
+				at(ruleDirNlink, "directory %d has %d subdirectories and link count %d, not 2 more", ino, subdirs, nlink)
+			case names == 0 && nlink > 0 && ino != RootIno:
+				at(ruleOrphan, "inode %d has link count %d and no name", ino, nlink)
+			}
+			return cl.bad
+		})
 		if err != nil {
 			return err
 		}

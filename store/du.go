@@ -205,8 +205,8 @@ func (s *Store) shownIn(ctx context.Context, v *View, fn func(Ino, VersionID, bl
 	done := make(map[Ino]bool)
 	for _, seg := range v.path {
 		var list []row
-		if _, err := scanAll(ctx, s.r, 5, `SELECT v.ino, v.version_id, v.nlink, v.content_hash, v.size`+sqlStateOf,
-			[]any{int64(seg.Timeline), int64(seg.Cut), int64(seg.Cut), int64(seg.Cut)}, func(c *cells) error {
+		query, args := stateOf(`v.ino, v.version_id, v.nlink, v.content_hash, v.size`, seg)
+		if _, err := scanAll(ctx, s.r, 5, query, args, func(c *cells) error {
 				ino, id := Ino(c.int(0)), VersionID(c.int(1))
 				if done[ino] {
 					return nil

@@ -102,8 +102,8 @@ func (n *need) end(t *Timeline) (Seq, bool) {
 	return last, last < t.Head || t.GCSeq > t.Head
 }
 
-// cutVersions removes the versions that came later. Those of before go first: as long as an inode's newest version is there, its states up
-// to the end are found among them, and the step that removes it makes the last of them the newest.
+// cutVersions removes the versions that came later, those that were superseded first. With the last of an inode that goes, what it was at
+// the end becomes its newest version.
 func (g *collector) cutVersions(ctx context.Context, id TimelineID, top Seq) error {
 	for _, past := range []int64{1, 0} {
 		if err := g.cutVersionsOf(ctx, id, top, past); err != nil {
@@ -113,8 +113,8 @@ func (g *collector) cutVersions(ctx context.Context, id TimelineID, top Seq) err
 	return nil
 }
 
-const sqlCutNewest = `UPDATE file_version SET past = 0 WHERE timeline_id = ? AND past = 1 AND ino = ? AND seq =
-	(SELECT max(w.seq) FROM file_version w WHERE w.timeline_id = ? AND w.past = 1 AND w.ino = ?)`
+const sqlCutNewest = `UPDATE file_version SET past = 0 WHERE timeline_id = ? AND past = 1 AND ino = ? AND nlink <> 0 AND seq =
+	(SELECT max(w.seq) FROM file_version w WHERE w.timeline_id = ? AND w.past IN (0, 1) AND w.ino = ?) AND seq <= ?`
 
 func (g *collector) cutVersionsOf(ctx context.Context, id TimelineID, top Seq, past int64) error {
 	var ino, seq int64
@@ -142,10 +142,7 @@ func (g *collector) cutVersionsOf(ctx context.Context, id TimelineID, top Seq, p
 					int64(id), past, r[0], r[1]); err != nil {
 					return err
 				}
-				if past != 0 {
-					continue
-				}
-				if _, err := g.s.w.exec(ctx, sqlCutNewest, int64(id), r[0], int64(id), r[0]); err != nil {
+				if _, err := g.s.w.exec(ctx, sqlCutNewest, int64(id), r[0], int64(id), r[0], int64(top)); err != nil {
 					return err
 				}
 			}

@@ -172,7 +172,7 @@ func (p *purge) versions(ctx context.Context) error {
 				return err
 			}
 			for _, r := range rows[:n] {
-				if _, err := p.s.w.exec(ctx, `UPDATE file_version SET content_hash = ?, size = ?, holes = 0 WHERE timeline_id = ? AND past IN (0, 1) AND ino = ? AND seq = ?
+				if _, err := p.s.w.exec(ctx, `UPDATE file_version SET content_hash = ?, size = ?, holes = 0, place = NULL WHERE timeline_id = ? AND past IN (0, 1) AND ino = ? AND seq = ?
 					AND content_hash = ?`, ref[:], int64(len(note)), int64(r.t), int64(r.ino), int64(r.seq), r.c.Ref[:]); err != nil {
 					return err
 				}

@@ -10,20 +10,27 @@ import (
 // table: walking along one costs a quarter of looking its rows up one by one.
 
 const (
-	// sqlVersionsIn is the newest version of each inode between two.
+	// sqlVersionsIn is the newest version of each inode between two that has names.
 	sqlVersionsIn = `SELECT ` + versionCols + ` FROM file_version v WHERE v.timeline_id = ? AND v.past = 0 AND v.ino >= ? AND v.ino <= ?
 		ORDER BY v.ino, v.seq`
-	// One inode: its newest version, and if that is too new, the one that was the newest at the cut.
+	// One inode: its newest version, and if there is none with names or that is too new, the one that was the newest at the cut.
 	sqlVersionAt   = `SELECT ` + versionCols + ` FROM file_version v WHERE v.timeline_id = ? AND v.past = 0 AND v.ino = ?`
 	sqlVersionPast = `SELECT ` + versionCols + ` FROM file_version v WHERE v.timeline_id = ? AND v.past = 1 AND v.ino = ? AND v.seq <= ?
 		ORDER BY v.seq DESC LIMIT 1`
 
-	// sqlStateOf is every inode's version v on a timeline at a cut. Values: the timeline, and three times the cut. l is the newest.
-	sqlStateOf = ` FROM file_version l CROSS JOIN file_version v WHERE l.timeline_id = ? AND l.past = 0
-		AND v.timeline_id = l.timeline_id AND v.past = CASE WHEN l.seq <= ? THEN 0 ELSE 1 END AND v.ino = l.ino
-		AND v.seq = CASE WHEN l.seq <= ? THEN l.seq ELSE (SELECT max(w.seq) FROM file_version w
-			WHERE w.timeline_id = l.timeline_id AND w.past = 1 AND w.ino = l.ino AND w.seq <= ?) END`
+	// sqlStateLive and sqlStatePast together are every inode's version on a timeline at a cut. Values: the timeline and the cut; the
+	// timeline and twice the cut.
+	sqlStateLive = ` FROM file_version v WHERE v.timeline_id = ? AND v.past = 0 AND +v.seq <= ?`
+	sqlStatePast = ` FROM file_version v WHERE v.timeline_id = ? AND v.past = 1
+		AND v.seq = (SELECT max(w.seq) FROM file_version w WHERE w.timeline_id = v.timeline_id AND w.past = 1 AND w.ino = v.ino AND w.seq <= ?)
+		AND NOT EXISTS (SELECT 1 FROM file_version l WHERE l.timeline_id = v.timeline_id AND l.past = 0 AND l.ino = v.ino AND l.seq <= ?)`
 )
+
+// stateOf is a query for some columns of every inode's version on a timeline at a cut, with its values.
+func stateOf(cols string, seg Segment) (string, []any) {
+	t, cut := int64(seg.Timeline), int64(seg.Cut)
+	return `SELECT ` + cols + sqlStateLive + ` UNION ALL SELECT ` + cols + sqlStatePast, []any{t, cut, t, cut, cut}
+}
 
 // stretchGap is the longest gap in a stretch: a row that is not wanted costs a quarter of another query.
 const stretchGap = 4
@@ -35,11 +42,19 @@ type inodes struct {
 	inos []Ino
 	out  []*Version // by the place in inos
 	room []Version  // where the next of out come from
+	// named: they have names there. Then what a segment that counts to its end has no newest version of, it has none of at all: the
+	// names would be gone, too.
+	named bool
 }
 
 // versionsOn finds the states of inodes in a read path, in one state of the database. The result has nil where there is none.
 func versionsOn(ctx context.Context, q querier, path []Segment, inos []Ino) ([]*Version, error) {
-	f := &inodes{q: q, path: path, inos: inos, out: make([]*Version, len(inos))}
+	return versionsOf(ctx, q, path, inos, false)
+}
+
+// versionsOf is versionsOn of who may know that all inodes have names there.
+func versionsOf(ctx context.Context, q querier, path []Segment, inos []Ino, named bool) ([]*Version, error) {
+	f := &inodes{named: named, q: q, path: path, inos: inos, out: make([]*Version, len(inos))}
 	var err error
 	r, pool := q.(*readers)
 	switch {
@@ -99,11 +114,11 @@ func (f *inodes) on(ctx context.Context, ask []int, seg Segment) error {
 			alone = append(alone, run...)
 			continue
 		}
-		newer, err := f.stretch(ctx, run, seg)
+		rest, err := f.stretch(ctx, run, seg)
 		if err != nil {
 			return err
 		}
-		past = append(past, newer...)
+		past = append(past, rest...)
 	}
 	if len(alone) == 1 {
 		if err := f.one(ctx, alone[0], seg); err != nil {
@@ -119,10 +134,12 @@ func (f *inodes) on(ctx context.Context, ask []int, seg Segment) error {
 	return f.keyed(ctx, sqlVersionsPast, 4, keys, func(c *cells, n int) error { return f.found(c, 1, n) })
 }
 
-// stretch walks along the newest versions of a run of inodes. It returns those of which that is too new. What has no newest version has
-// no others.
-func (f *inodes) stretch(ctx context.Context, run []int, seg Segment) (newer []int, err error) {
-	at := 0
+// gone reports whether what has no newest version with names on a segment has none at all.
+func (f *inodes) gone(seg Segment) bool { return f.named && seg.Cut == MaxSeq }
+
+// stretch walks along the newest versions of a run of inodes. It returns those that have to be looked for among the others.
+func (f *inodes) stretch(ctx context.Context, run []int, seg Segment) (rest []int, err error) {
+	at, newer := 0, make(map[int]bool)
 	args := []any{int64(seg.Timeline), int64(f.inos[run[0]]), int64(f.inos[run[len(run)-1]])}
 	_, err = scanAll(ctx, f.q, versionWidth, sqlVersionsIn, args, func(c *cells) error {
 		ino := Ino(c.int(1))
@@ -131,27 +148,32 @@ func (f *inodes) stretch(ctx context.Context, run []int, seg Segment) (newer []i
 		}
 		for i := at; i < len(run) && f.inos[run[i]] == ino; i++ {
 			if Seq(c.int(2)) > seg.Cut {
-				newer = append(newer, run[i])
+				newer[run[i]] = true
 			} else if err := f.found(c, 0, run[i]); err != nil {
 				return err
 			}
 		}
 		return c.bad
 	})
-	return newer, err
+	for _, i := range run {
+		if f.out[i] == nil && (newer[i] || !f.gone(seg)) {
+			rest = append(rest, i)
+		}
+	}
+	return rest, err
 }
 
 // one asks for one inode on one segment.
 func (f *inodes) one(ctx context.Context, i int, seg Segment) error {
-	newer := false
+	past := !f.gone(seg)
 	args := []any{int64(seg.Timeline), int64(f.inos[i])}
 	_, err := scanAll(ctx, f.q, versionWidth, sqlVersionAt, args, func(c *cells) error {
-		if newer = Seq(c.int(2)) > seg.Cut; newer {
+		if past = Seq(c.int(2)) > seg.Cut; past {
 			return c.bad
 		}
 		return f.found(c, 0, i)
 	})
-	if err != nil || !newer {
+	if err != nil || !past {
 		return err
 	}
 	_, err = scanAll(ctx, f.q, versionWidth, sqlVersionPast, append(args, int64(seg.Cut)), func(c *cells) error { return f.found(c, 0, i) })
@@ -175,10 +197,12 @@ func (f *inodes) each(ctx context.Context, ask []int, path []Segment) error {
 		nearest[k] = j + 1
 		return f.found(c, 1, ask[k])
 	}
-	var newer []int
+	past := make([]bool, len(ask)*len(path)) // keys to be looked for among the others
+	for n := range past {
+		past[n] = !f.gone(path[n%len(path)])
+	}
 	if err := f.keyed(ctx, sqlVersions, 3, keys, func(c *cells, n int) error {
-		if Seq(c.int(3)) > path[n%len(path)].Cut {
-			newer = append(newer, n)
+		if past[n] = Seq(c.int(3)) > path[n%len(path)].Cut; past[n] {
 			return c.bad
 		}
 		return hit(c, n)
@@ -186,9 +210,9 @@ func (f *inodes) each(ctx context.Context, ask []int, path []Segment) error {
 		return err
 	}
 	keys = keys[:0]
-	for _, n := range newer {
+	for n, want := range past {
 		k, seg := n/len(path), path[n%len(path)]
-		if nearest[k] == 0 || nearest[k]-1 > n%len(path) {
+		if want && (nearest[k] == 0 || nearest[k]-1 > n%len(path)) {
 			keys = append(keys, int64(n), int64(seg.Timeline), int64(f.inos[ask[k]]), int64(seg.Cut))
 		}
 	}

@@ -23,7 +23,7 @@ const (
 		AND h.seq = (SELECT max(g.seq) FROM file_node_history g WHERE g.timeline_id = k.t AND g.parent_ino = k.p
 			AND g.name = k.name AND g.seq <= k.c)
 		AND h.end_seq > k.c`
-	// an inode's newest state, and what it was at a cut before that
+	// an inode's newest state, if it has names, and what it was at a cut otherwise
 	sqlVersions = `WITH k(n, t, i) AS (VALUES %s)
 		SELECT k.n, ` + versionCols + ` FROM k CROSS JOIN file_version v WHERE v.timeline_id = k.t AND v.past = 0 AND v.ino = k.i`
 	sqlVersionsPast = `WITH k(n, t, i, c) AS (VALUES %s)
@@ -124,7 +124,7 @@ type dirName struct {
 // fewInos are cheaper to ask for than to look for.
 const fewInos = 32
 
-const sqlInosIn = `SELECT v.ino FROM file_version v WHERE v.timeline_id = ? AND v.past = 0 AND v.ino >= ? AND v.ino <= ? LIMIT ?`
+const sqlInosIn = `SELECT v.ino FROM file_version v WHERE v.timeline_id = ? AND v.past IN (0, 1) AND v.ino >= ? AND v.ino <= ? LIMIT ?`
 
 // inSegment leaves out those of the inodes left (indexes into inos) that a timeline has no version of at all, where that is cheap to
 // know: a segment near the end of a read path is small, and one walk along it costs less than asking for each inode.

@@ -36,12 +36,15 @@ func TestPlans(t *testing.T) {
 		"versions past": {
 			"v USING PRIMARY KEY (timeline_id=? AND past=? AND ino=? AND seq=?)", "w USING PRIMARY KEY (timeline_id=? AND past=? AND ino=? AND seq<?)",
 		},
-		"newest":    {"v USING PRIMARY KEY (timeline_id=? AND past=? AND ino=?)"},
-		"supersede": {"file_version USING PRIMARY KEY (timeline_id=? AND past=? AND ino=?)"},
-		"state of": {
-			"l USING PRIMARY KEY (timeline_id=? AND past=?)", "v USING PRIMARY KEY (timeline_id=? AND past=? AND ino=? AND seq=?)",
-			"w USING PRIMARY KEY (timeline_id=? AND past=? AND ino=? AND seq<?)",
+		"places":     {"v USING PRIMARY KEY (timeline_id=? AND past=? AND ino=?)"},
+		"newest":     {"v USING PRIMARY KEY (timeline_id=? AND past=? AND ino=?)"},
+		"supersede":  {"file_version USING PRIMARY KEY (timeline_id=? AND past=? AND ino=?)"},
+		"state live": {"v USING PRIMARY KEY (timeline_id=? AND past=?)"},
+		"state past": {
+			"v USING PRIMARY KEY (timeline_id=? AND past=?)", "w USING PRIMARY KEY (timeline_id=? AND past=? AND ino=? AND seq<?)",
+			"l USING PRIMARY KEY (timeline_id=? AND past=? AND ino=? AND seq<?)",
 		},
+		"newest past":  {"v USING PRIMARY KEY (timeline_id=? AND past=? AND ino=? AND seq=?)"},
 		"all versions": {"v USING PRIMARY KEY (timeline_id=? AND past=? AND (ino,seq)>(?,?))", "w USING PRIMARY KEY (timeline_id=? AND past=? AND (ino,seq)>(?,?))"},
 		"remove names": {"file_node USING PRIMARY KEY (timeline_id=? AND parent_ino=? AND name=?)"},
 		"ino live":     {"f USING COVERING INDEX file_node_ino (timeline_id=? AND ino=?)"},
@@ -51,13 +54,14 @@ func TestPlans(t *testing.T) {
 			"i USING PRIMARY KEY (timeline_id=? AND seq=?)", "v USING PRIMARY KEY (timeline_id=? AND past=? AND ino=? AND seq=?)",
 			"b USING INDEX file_version_id (version_id=?)",
 		},
-		"inos in":       {"v USING PRIMARY KEY (timeline_id=? AND past=? AND ino>? AND ino<?)"},
-		"stands on":     {"w USING INDEX workspace_timeline (timeline_id=?)"},
-		"based on":      {"workspace USING INDEX workspace_base (base_timeline_id=?)"},
-		"version by id": {"v USING INDEX file_version_id (version_id=?)"},
-		"merge versions": {
-			"l USING PRIMARY KEY (timeline_id=? AND past=? AND ino>? AND ino<?)", "v USING PRIMARY KEY (timeline_id=? AND past=? AND ino=? AND seq=?)",
-			"w USING PRIMARY KEY (timeline_id=? AND past=? AND ino=? AND seq<?)", "h USING PRIMARY KEY (timeline_id=? AND past=? AND ino=?)",
+		"inos in":        {"v USING PRIMARY KEY (timeline_id=? AND past=? AND ino>? AND ino<?)"},
+		"stands on":      {"w USING INDEX workspace_timeline (timeline_id=?)"},
+		"based on":       {"workspace USING INDEX workspace_base (base_timeline_id=?)"},
+		"version by id":  {"v USING INDEX file_version_id (version_id=?)"},
+		"merge versions": {"v USING PRIMARY KEY (timeline_id=? AND past=? AND ino>? AND ino<?)", "h USING PRIMARY KEY (timeline_id=? AND past=? AND ino=?)"},
+		"merge versions past": {
+			"v USING PRIMARY KEY (timeline_id=? AND past=? AND ino>? AND ino<?)", "w USING PRIMARY KEY (timeline_id=? AND past=? AND ino=? AND seq<?)",
+			"l USING PRIMARY KEY (timeline_id=? AND past=? AND ino=? AND seq<?)", "h USING PRIMARY KEY (timeline_id=? AND past=? AND ino=?)",
 		},
 		"merge live": {
 			"f USING PRIMARY KEY (timeline_id=? AND parent_ino>? AND parent_ino<?)",

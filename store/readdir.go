@@ -75,7 +75,7 @@ func readDir(ctx context.Context, q querier, path []Segment, parent Ino, attrs, 
 	for i := range list {
 		inos[i] = list[i].ino
 	}
-	vers, err := versionsOn(ctx, q, path, inos)
+	vers, err := versionsOf(ctx, q, path, inos, true)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -135,17 +135,18 @@ func schema2() []string {
 	}
 }
 
-// schema4 splits versions: past 0 is an inode's newest one on its timeline, 1 one that was superseded there. What a directory shows lies
-// together then, however often it was changed. All is copied, in the order in which it will lie.
+// schema4 splits versions: past 0 is an inode's newest one on its timeline, if that has names, and 1 all others: those that were superseded
+// there, and the last ones of what was removed. What a directory shows lies together then, however often it was changed. All is copied, in the order in which it will lie. Where contents are (places.go) is
+// left to those who write next.
 func schema4(t Types) []string {
-	tb := table{name: "file_version_4", key: "timeline_id, past, ino, seq", cols: "past INT, " + versionTableCols}
+	tb := table{name: "file_version_4", key: "timeline_id, past, ino, seq", cols: "past INT, " + versionTableCols + ", place BYTES NULL"}
 	var cols []string
-	for c := range strings.SplitSeq(tb.cols, ",") {
+	for c := range strings.SplitSeq("past INT, "+versionTableCols, ",") {
 		cols = append(cols, strings.Fields(c)[0])
 	}
 	into := "INSERT INTO file_version_4 (" + strings.Join(cols, ", ") + ") SELECT "
-	const newer = " FROM file_version v WHERE %s EXISTS (SELECT 1 FROM file_version w WHERE w.timeline_id = v.timeline_id AND w.ino = v.ino" +
-		" AND w.seq > v.seq) ORDER BY v.timeline_id, v.ino, v.seq"
+	const newer = " FROM file_version v WHERE %s (v.nlink = 0 OR EXISTS (SELECT 1 FROM file_version w WHERE w.timeline_id = v.timeline_id" +
+		" AND w.ino = v.ino AND w.seq > v.seq)) ORDER BY v.timeline_id, v.ino, v.seq"
 	rest := ", v." + strings.Join(cols[1:], ", v.")
 	return []string{
 		createTable(t, tb),

@@ -62,17 +62,22 @@ type mergeStep struct {
 const (
 	sqlBoundVersions = `SELECT max(x.k), count(*) FROM (SELECT ino AS k FROM file_version WHERE timeline_id = ? AND past = 0 AND ino > ?
 		ORDER BY ino LIMIT ?) x`
+	sqlBoundVersionsPast = `SELECT max(x.k), count(*) FROM (SELECT ino AS k FROM file_version WHERE timeline_id = ? AND past = 1 AND ino > ?
+		ORDER BY ino LIMIT ?) x`
 	sqlBoundLive = `SELECT max(x.k), count(*) FROM (SELECT parent_ino AS k FROM file_node WHERE timeline_id = ? AND parent_ino > ?
 		ORDER BY parent_ino, name LIMIT ?) x`
 	sqlBoundPast = `SELECT max(x.k), count(*) FROM (SELECT parent_ino AS k FROM file_node_history WHERE timeline_id = ?
 		AND parent_ino > ? ORDER BY parent_ino, name, seq LIMIT ?) x`
-	// Values: the hidden segment, the timeline, three times the cut, after, bound, the hidden segment.
-	sqlMergeVersions = `INSERT INTO file_version (timeline_id, past, ino, seq, version_id, parent_version_id, replaced_version_id,
+	mergeVersions = `INSERT INTO file_version (timeline_id, past, ino, seq, version_id, parent_version_id, replaced_version_id,
 		merge_version_id, origin_timeline_id, mode, uid, gid, nlink, rdev, size, holes, mtime, ctime, atime, content_hash, target, xattrs)
-		SELECT ?, 0, v.ino, v.seq, v.version_id, v.parent_version_id, v.replaced_version_id, v.merge_version_id,
+		SELECT ?, CASE v.nlink WHEN 0 THEN 1 ELSE 0 END, v.ino, v.seq, v.version_id, v.parent_version_id, v.replaced_version_id, v.merge_version_id,
 		CASE v.origin_timeline_id WHEN 0 THEN v.timeline_id ELSE v.origin_timeline_id END, v.mode, v.uid, v.gid, v.nlink, v.rdev,
-		v.size, v.holes, v.mtime, v.ctime, v.atime, v.content_hash, v.target, v.xattrs` + sqlStateOf + `
-		AND l.ino > ? AND l.ino <= ? AND NOT EXISTS (SELECT 1 FROM file_version h WHERE h.timeline_id = ? AND h.past = 0 AND h.ino = v.ino)`
+		v.size, v.holes, v.mtime, v.ctime, v.atime, v.content_hash, v.target, v.xattrs`
+	mergeVersionsIn = ` AND v.ino > ? AND v.ino <= ?
+		AND NOT EXISTS (SELECT 1 FROM file_version h WHERE h.timeline_id = ? AND h.past IN (0, 1) AND h.ino = v.ino)`
+	// Values: the hidden segment, the timeline, once or twice the cut, after, bound, the hidden segment.
+	sqlMergeVersions     = mergeVersions + sqlStateLive + mergeVersionsIn
+	sqlMergeVersionsPast = mergeVersions + sqlStatePast + mergeVersionsIn
 	// Values: the hidden segment, the timeline, after, bound, the cut, the hidden segment.
 	sqlMergeLive = `INSERT INTO file_node (timeline_id, parent_ino, name, seq, ino, kind)
 		SELECT ?, f.parent_ino, f.name, f.seq, f.ino, f.kind FROM file_node f
@@ -99,7 +104,8 @@ func (b *mergeBuild) build(ctx context.Context, run []piece, stretch []Segment) 
 	}
 	var steps []mergeStep
 	for _, p := range run { // the nearest row decides, so it comes first
-		steps = append(steps, mergeStep{p.Segment, sqlBoundVersions, sqlMergeVersions}, mergeStep{p.Segment, sqlBoundLive, sqlMergeLive})
+		steps = append(steps, mergeStep{p.Segment, sqlBoundVersions, sqlMergeVersions},
+			mergeStep{p.Segment, sqlBoundVersionsPast, sqlMergeVersionsPast}, mergeStep{p.Segment, sqlBoundLive, sqlMergeLive})
 		if len(p.stretch) == 1 { // a hidden segment has no past
 			steps = append(steps, mergeStep{p.Segment, sqlBoundPast, sqlMergePast})
 		}
@@ -150,7 +156,9 @@ func (b *mergeBuild) step(ctx context.Context, s *mergeStep, after int64) (read,
 	args := []any{int64(b.id), int64(s.seg.Timeline), after, bound, int64(s.seg.Cut), int64(b.id)}
 	switch cut := int64(s.seg.Cut); s.copy {
 	case sqlMergeVersions:
-		args = []any{int64(b.id), int64(s.seg.Timeline), cut, cut, cut, after, bound, int64(b.id)}
+		args = []any{int64(b.id), int64(s.seg.Timeline), cut, after, bound, int64(b.id)}
+	case sqlMergeVersionsPast:
+		args = []any{int64(b.id), int64(s.seg.Timeline), cut, cut, after, bound, int64(b.id)}
 	case sqlMergePast:
 		args = append(args, cut)
 	}
@@ -210,7 +218,7 @@ func (b *mergeBuild) prune(ctx context.Context, after int64) (int64, error) {
 func (m *merger) discard(ctx context.Context, id TimelineID) error {
 	w := m.s.w
 	for _, t := range []struct{ table, key, bound string }{
-		{"file_version", "past = 0 AND ino", sqlBoundVersions}, {"file_node", "parent_ino", sqlBoundLive},
+		{"file_version", "past = 0 AND ino", sqlBoundVersions}, {"file_version", "past = 1 AND ino", sqlBoundVersionsPast}, {"file_node", "parent_ino", sqlBoundLive},
 	} {
 		for read := int64(mergeChunk); read == mergeChunk; {
 			if m.ending() {
