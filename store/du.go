@@ -207,16 +207,16 @@ func (s *Store) shownIn(ctx context.Context, v *View, fn func(Ino, VersionID, bl
 		var list []row
 		query, args := stateOf(`v.ino, v.version_id, v.nlink, v.content_hash, v.size`, seg)
 		if _, err := scanAll(ctx, s.r, 5, query, args, func(c *cells) error {
-				ino, id := Ino(c.int(0)), VersionID(c.int(1))
-				if done[ino] {
-					return nil
-				}
-				if done[ino] = true; c.int(2) == 0 {
-					return nil
-				}
-				list = append(list, row{ino, id, blob.Content{Ref: c.ref(3), Size: c.int(4)}})
-				return c.bad
-			}); err != nil {
+			ino, id := Ino(c.int(0)), VersionID(c.int(1))
+			if done[ino] {
+				return nil
+			}
+			if done[ino] = true; c.int(2) == 0 {
+				return nil
+			}
+			list = append(list, row{ino, id, blob.Content{Ref: c.ref(3), Size: c.int(4)}})
+			return c.bad
+		}); err != nil {
 			return err
 		}
 		for _, r := range list {
