@@ -13,7 +13,7 @@ after, or a part. Faults, one after the other, at random:
 
 EIO is not among them: the kernels of these machines have no device mapper that fails.
 """
-import errno, os, random, shutil, signal, subprocess, threading, time
+import errno, os, random, shutil, signal, subprocess, sys, threading, time
 
 from scale import World, drop_caches, sh
 
@@ -31,7 +31,8 @@ class Writer(threading.Thread):
 
     def run(self):
         while not self.soak.over.is_set():
-            with self.soak.gate:  # closed while somebody compares
+            with self.soak.gate:
+                self.soak.gate.wait_for(lambda: not self.soak.comparing)
                 self.soak.inside += 1
             try:
                 self.step()
@@ -41,6 +42,7 @@ class Writer(threading.Thread):
             finally:
                 with self.soak.gate:
                     self.soak.inside -= 1
+                    self.soak.gate.notify_all()
 
     def step(self):
         time.sleep(0.01)
@@ -105,8 +107,13 @@ class Faults:
         self.w = World(self.disk)
         self.w.up()
         self.w.cli("import", f"{self.disk}/empty", "other")
-        self.until = time.time() + 60 * minutes
-        self.over, self.gate, self.inside = threading.Event(), threading.Lock(), 0
+        self.other = f"{self.disk}/other"
+        os.mkdir(self.other)
+        self.w.cli("mount", "other", self.other)
+        self.began = time.time()
+        self.until = self.began + 60 * minutes
+        self.over, self.gate = threading.Event(), threading.Condition()
+        self.inside, self.comparing = 0, False  # guarded by gate: how many writers work, and whether no more may begin
         self.failures, self.did, self.full_until = [], {}, 0
 
     def run(self):
@@ -120,9 +127,12 @@ class Faults:
             todo = todo or self.r.sample(faults, len(faults))
             fault = todo.pop()
             try:
+                self.say(f"{fault.__name__} ...")
                 fault()
                 self.did[fault.__name__] = self.did.get(fault.__name__, 0) + 1
+                self.say(f"{fault.__name__} done; comparing")
                 self.compare(writers)
+                self.say(f"as it must be; {sum(w.did for w in writers):,} changes")
             except BaseException as e:
                 self.failures.append(f"{fault.__name__}: {e!r}")
                 break
@@ -130,25 +140,35 @@ class Faults:
         for w in writers:
             w.join()
         if not self.failures:
-            self.compare(writers)
+            try:
+                self.say("mounting anew, comparing")
+                self.down()
+                self.w.up()
+                self.compare(writers)
+            except BaseException as e:
+                self.failures.append(f"the end: {e!r}")
         print(f"seed {self.seed}; changes {sum(w.did for w in writers):,}, errors returned {sum(sum(w.errors.values()) for w in writers)} "
               f"(ENOSPC, while the disk was full); faults: " + ", ".join(f"{k} {v}" for k, v in sorted(self.did.items())))
         for f in self.failures:
             print("FAILED", f)
         return not self.failures
 
+    def say(self, what):
+        """Each fault as it happens, so that one which does not return is known."""
+        print(f"{time.time() - self.began:7.1f} s  {what}", file=sys.stderr, flush=True)
+
     def compare(self, writers):
         with self.gate:
-            end = time.time() + 120
-            while self.inside:
-                self.gate.release()
-                time.sleep(0.01)
-                self.gate.acquire()
-                if time.time() > end:
+            self.comparing = True
+            try:
+                if not self.gate.wait_for(lambda: not self.inside, 120):
                     raise TimeoutError("a call does not return")
-            for w in writers:
-                if wrong := w.compare():
-                    raise AssertionError(wrong)
+                for w in writers:
+                    if wrong := w.compare():
+                        raise AssertionError(wrong)
+            finally:
+                self.comparing = False
+                self.gate.notify_all()
 
     def kill(self):
         pid = self.w.pid()
@@ -158,6 +178,7 @@ class Faults:
             try:
                 if self.w.pid() != pid:
                     os.stat(self.w.mnt)
+                    drop_caches()  # what the kernel has says nothing about what the next daemon has
                     return
             except (OSError, ValueError):
                 pass
@@ -182,16 +203,28 @@ class Faults:
         drop_caches()
 
     def gc(self):
-        self.w.cli("gc", "--keep", "all for 1m, then one per 1m for 5m")  # hours fit on the disk then
+        self.w.cli("gc", "--keep", "all for 1min, then one per 1min for 5min")  # hours fit on the disk then
 
     def fork(self):
         n = self.did.get("fork", 0)
         self.w.cli("fork", "main", f"fork{n}")
-        self.w.cli("tag", "other", f"t{n}")
-        self.w.cli("rollback", "other", f"t{n}") if n % 3 == 2 else None
+        for text in ("before", "after"):
+            with open(f"{self.other}/f", "w") as f:
+                f.write(f"{text} {n}")
+            if text == "before":
+                self.w.cli("tag", "other", f"t{n}")
+        os.mkdir(f"{self.other}/d{n}")
+        self.w.cli("rollback", "--yes", "other", f"@t{n}")
+        if (got := open(f"{self.other}/f").read()) != f"before {n}" or os.listdir(self.other) != ["f"]:
+            raise AssertionError(f"after a rollback the file has {got!r}, beside {os.listdir(self.other)}")
         self.w.cli("drop", f"fork{n}", "--force")
 
+    def down(self):
+        self.w.cli("umount", self.other)
+        self.w.down()
+
     def end(self):
+        self.say("checking")
         self.w.down()
         self.w.cli("check")
 

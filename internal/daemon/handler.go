@@ -247,8 +247,8 @@ func (d *Daemon) status(ctx context.Context) Status {
 	d.mu.Lock()
 	out.Ending = d.ending
 	d.mu.Unlock()
-	ctx, stop := context.WithTimeout(context.Background(), time.Second) // a status that is late is worth nothing
-	if n, err := d.st.OpenConflicts(ctx); err == nil {
+	short, stop := context.WithTimeout(ctx, time.Second) // a status that is late is worth nothing
+	if n, err := d.st.OpenConflicts(short); err == nil {
 		out.Conflicts = n
 	}
 	stop()

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"wsfs/internal/keep"
 	"wsfs/internal/proc"
@@ -102,9 +104,11 @@ func (r *leftRuns) take(e *keep.Entry) (bool, error) {
 	return false, nil
 }
 
+// isProcess takes one that cannot be read in time for the one asked for: it may wait in exec for a mount that is not
+// served yet. If it is another, its start tells it apart all the same, and what is registered goes with it.
 func isProcess(pid int, start uint64) bool {
 	now, err := proc.StartTicks(pid)
-	return err == nil && now == start
+	return err == nil && now == start || errors.Is(err, syscall.ETIMEDOUT)
 }
 
 // resumeCommands registers again what runs. It comes before any mount is served, so that what a command does next is

@@ -1,9 +1,11 @@
 package proc
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -121,6 +123,24 @@ func TestCancel(t *testing.T) {
 	case <-asked:
 	case <-time.After(20 * time.Second):
 		t.Fatal("Resolve goes on waiting after its caller was interrupted")
+	}
+}
+
+// A process that waits for us in exec does not hold up who asks when it started.
+func TestStartTicksInTime(t *testing.T) {
+	f := fakeChain(t)
+	const line = "30 (tool) S 20 1 10 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0 0 0 0 0 0 0 0 0\n"
+	release := f.block(30, "stat", line)
+	defer release()
+	if start, err := startTicks(f.root, 30, 20*time.Millisecond); !errors.Is(err, syscall.ETIMEDOUT) {
+		t.Errorf("of a process that does not answer: %d, %v", start, err)
+	}
+	release()
+	if start, err := startTicks(f.root, 20, time.Minute); err != nil || start != 20 {
+		t.Errorf("of one that does: %d, %v", start, err)
+	}
+	if start, err := startTicks(f.root, 99, time.Minute); !errors.Is(err, syscall.ENOENT) {
+		t.Errorf("of none: %d, %v", start, err)
 	}
 }
 

@@ -1,7 +1,10 @@
 package proc
 
 import (
+	"fmt"
 	"sync"
+	"syscall"
+	"time"
 
 	"wsfs/store"
 )
@@ -176,18 +179,40 @@ func (s *Sessions) registered(g *Registration) *session {
 	return ses
 }
 
-// StartTicks is when the process with that number started, in clock ticks after boot.
-func StartTicks(pid int) (uint64, error) {
-	d, err := openDir("/proc", pid)
+// startWait is how long StartTicks waits.
+const startWait = 2 * time.Second
+
+// StartTicks is when the process with that number started, in clock ticks after boot. ETIMEDOUT: there is one, but it
+// does not let itself be read, as one may that waits for us in exec.
+func StartTicks(pid int) (uint64, error) { return startTicks("/proc", pid, startWait) }
+
+// startTicks leaves a goroutine that ends when the kernel lets it, if wait is not enough.
+func startTicks(root string, pid int, wait time.Duration) (uint64, error) {
+	d, err := openDir(root, pid)
 	if err != nil {
 		return 0, err
 	}
-	defer d.close()
-	var buf [maxStat]byte
-	line, err := d.read("stat", buf[:])
-	if err != nil {
-		return 0, err
+	type answer struct {
+		st  stat
+		err error
 	}
-	st, err := parseStat(line)
-	return st.start, err
+	got := make(chan answer, 1)
+	go func() {
+		defer d.close()
+		var buf [maxStat]byte
+		line, err := d.read("stat", buf[:])
+		var st stat
+		if err == nil {
+			st, err = parseStat(line)
+		}
+		got <- answer{st, err}
+	}()
+	late := time.NewTimer(wait)
+	defer late.Stop()
+	select {
+	case a := <-got:
+		return a.st.start, a.err
+	case <-late.C:
+		return 0, fmt.Errorf("read stat of process %d: not within %v: %w", pid, wait, syscall.ETIMEDOUT)
+	}
 }
