@@ -33,16 +33,16 @@ func (f *FS) Open(c *Call, ino store.Ino, flags uint32) (*Handle, error) {
 	acc := flags & oAccMode
 	write := acc != syscall.O_RDONLY || flags&oTrunc != 0
 	read := acc != syscall.O_WRONLY && flags&oTrunc == 0
-	watched := read && f.tracks.on.Load()
+	asked := write || read && !f.opts.ReadOnly // a reader, too: what it saw decides what its session's writes mean
 	var who store.Attribution
 	if write {
 		if err := f.writable("open", "a file for writing"); err != nil {
 			return nil, err
 		}
 	}
-	if write || watched {
+	if asked {
 		who = c.who()
-		f.joins(c, who.Session)
+		f.joins(who.Session)
 	}
 	f.mu.Lock()
 	n, err := f.openable(c, ino)
@@ -50,27 +50,13 @@ func (f *FS) Open(c *Call, ino store.Ino, flags uint32) (*Handle, error) {
 		f.mu.Unlock()
 		return nil, err
 	}
-	if write {
-		n.met(who)
-	} else if n.young(f.now()) {
-		f.mu.Unlock()
-		who = c.who()
-		f.joins(c, who.Session)
-		f.mu.Lock()
-		if n, err = f.openable(c, ino); err != nil {
-			f.mu.Unlock()
-			return nil, err
-		}
+	if write || asked && n.young(f.now()) {
 		n.met(who)
 	}
 	h := f.newHandle(c, n, flags, who)
-	switch {
-	case !read:
-	case f.tracks.on.Load():
+	if read && f.tracks.on.Load() {
 		f.reads(n, who.Session)
 		h.seen = n.v.ID
-	case !write:
-		f.glance(c, n)
 	}
 	f.mu.Unlock()
 	if flags&oTrunc != 0 && h.file != nil {
@@ -185,7 +171,7 @@ func (f *FS) create(c *Call, parent store.Ino, name string, mode, flags uint32) 
 	f.enter(c)
 	defer f.leave()
 	who := c.who()
-	f.joins(c, who.Session)
+	f.joins(who.Session)
 	f.mu.Lock()
 	p, err := f.newEntry(c, "create", parent, name)
 	if err != nil {

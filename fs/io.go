@@ -67,7 +67,7 @@ func (h *Handle) put(c *Call, p []byte, off int64, killPriv, atEnd bool) (int, e
 	f.enter(c)
 	defer f.leave()
 	who := f.writer(c, h)
-	f.joins(c, who.Session)
+	f.joins(who.Session)
 	fl.lock(c)
 	defer fl.mu.Unlock()
 	if h.refused {

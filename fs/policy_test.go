@@ -2,6 +2,7 @@ package fs_test
 
 import (
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -137,20 +138,39 @@ func TestSecondSession(t *testing.T) {
 	}
 }
 
-// While one session works alone nobody is asked who it is when it reads.
+// While one session works alone nothing is kept of what it reads: it has seen what was there when the second one came, who may
+// have read before it wrote anything.
 func TestAlone(t *testing.T) {
 	w := newWorld(t)
 	a := w.party("a")
-	w.must(saves["in place"](a.made("f"), "f", "a\n"))
-	who := a.c.Who
-	a.c.Who = func() store.Attribution {
-		t.Error("it is asked who reads")
-		return who()
+	w.must(saves["in place"](a.made("f"), "f", "1\n2\n3\n4\n5\n"))
+	w.reopen()
+	a = a.again()
+	if got := a.reads("f"); got != "1\n2\n3\n4\n5\n" {
+		t.Errorf("f is %q", got)
 	}
-	w.reopen() // what is young may be a temporary: who looks at it is asked
-	for range 3 {
-		if got := a.reads("f"); got != "a\n" {
-			t.Errorf("f is %q", got)
+	b := w.party("b")
+	b.reads("f")
+	w.must(saves["in place"](a, "f", "a\n2\n3\n4\n5\n"))
+	w.must(saves["rename"](b, "f", "1\n2\n3\n4\nb\n"))
+	if got := a.reads("f"); got != "a\n2\n3\n4\nb\n" {
+		t.Errorf("f is %q after b's write", got)
+	}
+
+	w = newWorld(t)
+	a = w.party("a")
+	w.must(saves["in place"](a.made("f"), "f", "1\n2\n3\n4\n5\n"))
+	a.reads("f")
+	b = w.party("b")
+	b.reads("f")
+	w.must(saves["in place"](b, "f", "1\n2\n3\n4\nb\n"))
+	w.must(saves["rename"](a, "f", "a\n2\n3\n4\n5\n"))
+	if got := b.reads("f"); got != "a\n2\n3\n4\nb\n" {
+		t.Errorf("f is %q after a's write", got)
+	}
+	for _, got := range w.conflicts() {
+		if !strings.HasPrefix(got, "stale merged ") {
+			t.Errorf("conflict %q", got)
 		}
 	}
 }

@@ -20,7 +20,7 @@ func (f *FS) Rename(c *Call, parent store.Ino, name string, newParent store.Ino,
 		return nameErr("rename", name, syscall.ESTALE)
 	}
 	who := c.who()
-	f.joins(c, who.Session)
+	f.joins(who.Session)
 	r := rename{f: f, c: c, name: name, newName: newName}
 	for {
 		// The content of a file comes before its name: what was written and not yet closed becomes a version first.

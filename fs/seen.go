@@ -14,7 +14,8 @@ import (
 // truncate, a read that the kernel asks for, and a write of its own that replaces the whole content, or that it made knowing what was
 // there. Who writes a content over one that another session made, without having seen it, is met (stale_met.go).
 //
-// Nothing of it is looked at while only one session is known to work in the workspace. From then on every file that is
+// Nothing of it is kept while only one session is known to work in the workspace, by a write or by opening a file: it has seen
+// what was there when the second one came. From then on every file that is
 // read or written has a track, as far as they fit in memory. What is not known counts as never seen. What was seen is saved with the
 // next op of its session, or with one of its own when somebody else's comes (store.Op.Seen): what nobody wrote after is lost
 // with the process.
@@ -26,8 +27,6 @@ const (
 	maxUnsaved = 1 << 12
 	// maxPast is how many contents of a file are looked back at.
 	maxPast = 8
-	// maxGlances is how many reads are remembered while one session alone is known: who comes second may have made them.
-	maxGlances = 256
 )
 
 // tracks is what is known of who has seen what. FS.mu guards all but on.
@@ -39,8 +38,8 @@ type tracks struct {
 	files    map[store.Ino]*track
 	ghosts   map[store.VersionID]ghost
 	unsaved  map[store.SessionID]*unsaved
-	glances  []glance
-	glanced  int
+	first    store.SessionID // who was alone until since
+	since    int64           // ns
 	unmerged map[*node][]unmerged
 	last     atomic.Pointer[store.Session] // who was last found to work here; guarded by nothing
 }
@@ -68,13 +67,6 @@ type ghost struct {
 type unsaved struct {
 	session *store.Session
 	rows    map[store.Ino]store.VersionID
-}
-
-type glance struct {
-	pid     uint32
-	ino     store.Ino
-	version store.VersionID
-	content blob.Content
 }
 
 // openTracks begins with what earlier processes saved.
@@ -135,7 +127,7 @@ func (f *FS) Expect(session string) {
 }
 
 // joins notes that a session works here. FS.mu is not held.
-func (f *FS) joins(c *Call, s *store.Session) {
+func (f *FS) joins(s *store.Session) {
 	if s == nil || f.opts.ReadOnly || f.tracks.last.Load() == s {
 		return
 	}
@@ -161,40 +153,29 @@ func (f *FS) joins(c *Call, s *store.Session) {
 		t.names[t.only.Name] = struct{}{}
 	}
 	t.names[s.Name] = struct{}{}
-	if f.watch() && c != nil && c.PID != 0 {
-		for _, g := range t.glances {
-			if g.pid == c.PID {
-				f.sees(g.ino, s, g.version, g.content)
-			}
+	f.watch()
+}
+
+// watch begins to look at who sees what, once two sessions are known. FS.mu is held.
+func (f *FS) watch() {
+	t := &f.tracks
+	if t.on.Load() || len(t.names) < 2 || f.opts.ReadOnly {
+		return
+	}
+	if t.only != nil {
+		t.first, t.since = t.only.ID, f.now().UnixNano()
+	}
+	t.on.Store(true)
+}
+
+// whenAlone is what the session that was alone saw last of a file, nil if that is not known any more.
+func (t *tracks) whenAlone(past []store.Past) *sight {
+	for _, p := range past {
+		if p.At <= t.since {
+			return &sight{session: t.first, version: p.Version, content: p.Content}
 		}
 	}
-	if t.on.Load() {
-		t.glances = nil
-	}
-}
-
-// watch begins to look at who sees what, once two sessions are known, and reports whether it has just begun. FS.mu is held.
-func (f *FS) watch() bool {
-	if f.tracks.on.Load() || len(f.tracks.names) < 2 || f.opts.ReadOnly {
-		return false
-	}
-	f.tracks.on.Store(true)
-	return true
-}
-
-// glance remembers a read by nobody knows whom. FS.mu is held.
-func (f *FS) glance(c *Call, n *node) {
-	if c == nil || c.PID == 0 || n.fresh || !n.isReg() || f.opts.ReadOnly {
-		return
-	}
-	t := &f.tracks
-	g := glance{c.PID, n.ino, n.v.ID, n.head()}
-	if len(t.glances) < maxGlances {
-		t.glances = append(t.glances, g)
-		return
-	}
-	t.glances[t.glanced%maxGlances] = g
-	t.glanced++
+	return nil
 }
 
 // head is the content of n's last version. FS.mu is held.

@@ -52,11 +52,14 @@ func (f *FS) meets(c *Call, w *write) (m *met, fresh bool, err error) {
 		}
 		e = w.track.of(s.ID)
 	}
-	fresh = e != nil && (e.content == w.head || e.version == w.version && (e.content == unknownContent || e.content.Size > mergeMax))
 	past, err := f.pastOf(c, w)
 	if err != nil {
 		return nil, false, err
 	}
+	if e == nil && s.ID == f.tracks.first {
+		e = f.tracks.whenAlone(past)
+	}
+	fresh = e != nil && (e.content == w.head || e.version == w.version && (e.content == unknownContent || e.content.Size > mergeMax))
 	var head store.Past
 	if len(past) > 0 {
 		head = past[0]
