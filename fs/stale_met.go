@@ -198,7 +198,10 @@ func (f *FS) text(c *Call, from blob.Content) ([]byte, error) {
 // pastOf is the contents of a file before a write, newest first. FS.mu is held, and released if the database has to be asked.
 func (f *FS) pastOf(c *Call, w *write) ([]store.Past, error) {
 	if w.track != nil && len(w.track.past) > 0 {
-		return w.track.past, nil
+		if p := &w.track.past[0]; p.Version == w.version || p.Content == w.head {
+			return w.track.past, nil
+		}
+		w.track.past = nil // the workspace was moved to another state
 	}
 	f.mu.Unlock()
 	defer f.mu.Lock()
