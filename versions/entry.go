@@ -65,6 +65,11 @@ type Entry struct {
 	link     *Entry // of a creation: a second name that the same command gave it
 }
 
+// BroughtTogether reports whether the version has what two sessions wrote, one without having seen the other's.
+func (e *Entry) BroughtTogether() bool {
+	return e.Kind == store.OpWrite && e.New != nil && e.New.Merge != 0
+}
+
 // describe turns one item of a change into an entry without paths.
 func describe(row *store.ChangeRow, it *store.ChangeItem) *Entry {
 	e := &Entry{

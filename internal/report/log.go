@@ -206,6 +206,9 @@ func (p *Log) line(e *versions.Entry) string {
 		if more = delta(e.Plus, e.Minus); more == "" {
 			more = "same size"
 		}
+		if e.BroughtTogether() {
+			more += ", merged with what another session wrote"
+		}
 	case versions.Renamed:
 		style = ui.Cyan
 		name = ui.Name(e.From) + " -> " + name
