@@ -26,7 +26,7 @@ func Schema3(t testing.TB, golden string) []string {
 	}
 	list := strings.Join(cols, ", ")
 	return []string{
-		"DROP TABLE review", "DROP INDEX change_merged",
+		"DROP TABLE review", "DROP INDEX change_merged", "DROP INDEX conflict_open",
 		"ALTER TABLE file_version RENAME TO file_version_4", "DROP INDEX file_version_id", "CREATE TABLE file_version (" + create,
 		"INSERT INTO file_version (" + list + ") SELECT " + list + " FROM file_version_4", "DROP TABLE file_version_4",
 		"CREATE UNIQUE INDEX file_version_id ON file_version(version_id) WHERE origin_timeline_id = 0",
