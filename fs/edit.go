@@ -261,6 +261,7 @@ func (ed *editor) build() error {
 	ed.ch = ed.f.begin(nil, ed.e.Kind, ed.e.Who)
 	ed.ch.tell, ed.ch.op.Undoes, ed.ch.op.Contents = ed.t, ed.e.Undoes, ed.e.Contents
 	ed.ch.op.Merged, ed.ch.op.Pins, ed.ch.op.Conflicts, ed.ch.op.Resolves = ed.e.Merged, ed.e.Pins, ed.e.Conflicts, ed.e.Resolves
+	ed.ch.op.Reviews = ed.e.Reviews
 	ed.ch.reserve(len(ed.at), len(ed.e.Names))
 	for i := range ed.e.Names {
 		if err := ed.revive(ed.e.Names[i].Ino); err != nil {

@@ -25,6 +25,7 @@ type Edit struct {
 	Merged    *store.Merged
 	Pins      []store.PinChange
 	Conflicts []store.Conflict
+	Reviews   []store.Review
 	// Names are wanted end states: what each name leads to, Ino 0 for nothing. Parents may be made by the same edit. No
 	// name comes twice.
 	Names []store.Name

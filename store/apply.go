@@ -158,6 +158,9 @@ func (a *applier) add(ctx context.Context, op *Op) error {
 			return err
 		}
 	}
+	if err := a.reviews(ctx, op); err != nil {
+		return err
+	}
 	if op.Pointer != nil || len(op.Tags) > 0 || len(op.Pins) > 0 {
 		if err := a.flush(ctx); err != nil {
 			return err

@@ -28,9 +28,10 @@ type ChangeRow struct {
 	Seq      Seq
 	OpID     int64 // 0 if unknown
 	Kind     OpKind
-	At       int64    // ns since the epoch
-	Undoes   []Undone // what it takes back, of an OpUndo or OpRedo
-	Merged   *Merged  // what it took in, of an OpMerge
+	At       int64       // ns since the epoch
+	Undoes   []Undone    // what it takes back, of an OpUndo or OpRedo
+	Merged   *Merged     // what it took in, of an OpMerge
+	Accepted []ReviewRow // of an OpMerge that took in a part
 	Items    []ChangeItem
 	Session  *Session // nil: unknown, as Command and Process
 	Command  *Command

@@ -76,6 +76,11 @@ func (w *who) fill(ctx context.Context, row *ChangeRow, ids [3]int64) error {
 		if row.Merged, err = mergedBy(ctx, w.q, row.Timeline, row.Seq); err != nil {
 			return err
 		}
+		if row.Merged == nil {
+			if row.Accepted, err = scanReviews(ctx, w.q, `WHERE into_timeline_id = ? AND into_seq = ? ORDER BY path, id`, int64(row.Timeline), int64(row.Seq)); err != nil {
+				return err
+			}
+		}
 	}
 	if row.Session, err = w.session(ctx, SessionID(ids[0])); err != nil {
 		return err

@@ -58,7 +58,7 @@ func (r *repair) indexes(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	for _, create := range slices.Concat(allIndexes(), schema2(), schemaMerges()) {
+	for _, create := range slices.Concat(allIndexes(), schema2(), schemaMerges(), schemaReviews()) {
 		f := strings.Fields(create)
 		i := slices.Index(f, "INDEX")
 		if f[0] != "CREATE" || have[f[i+1]] {

@@ -24,6 +24,7 @@ const (
 	opElide
 	opConflicts // or what was seen
 	opMerged
+	opReviews
 	opFlags = iota // how many
 )
 
@@ -65,6 +66,9 @@ func appendOp(b []byte, op *Op, fresh *attributionRows) []byte {
 	}
 	if op.Merged != nil {
 		flags |= opMerged
+	}
+	if len(op.Reviews) > 0 {
+		flags |= opReviews
 	}
 	b = append(b, opFormat, byte(op.Kind))
 	b = putUint(b, flags)
@@ -146,6 +150,9 @@ func appendOp(b []byte, op *Op, fresh *attributionRows) []byte {
 	if op.Merged != nil {
 		b = appendMerged(b, op.Merged)
 	}
+	if len(op.Reviews) > 0 {
+		b = appendReviews(b, op.Reviews)
+	}
 	return b
 }
 
@@ -222,6 +229,9 @@ func decodeOp(data []byte, known *knownRows) (*Op, error) {
 	}
 	if flags&opMerged != 0 {
 		op.Merged = decodeMerged(d)
+	}
+	if flags&opReviews != 0 {
+		op.Reviews = decodeReviews(d)
 	}
 	if d.err == nil && len(d.b) != 0 {
 		d.fail("%d bytes too many", len(d.b))

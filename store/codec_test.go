@@ -153,6 +153,13 @@ func (m opMaker) op() *Op {
 	if m.r.IntN(3) == 0 {
 		op.Merged = &Merged{TimelineID(m.int()), Seq(m.int())}
 	}
+	for range m.r.IntN(3) {
+		r := Review{Workspace: WorkspaceID(m.int()), Timeline: TimelineID(m.int()), Seq: Seq(m.int()), Path: m.str(20), Verdict: m.str(9)}
+		for range m.r.IntN(3) {
+			r.Hunks = append(r.Hunks, m.str(10))
+		}
+		op.Reviews = append(op.Reviews, r)
+	}
 	if m.r.IntN(3) == 0 {
 		op.Elide = &Elided{Ino: Ino(m.int()), Kind: OpKind(m.r.Uint32()), Parent: Ino(m.int()), Name: m.str(20), Over: VersionID(m.int())}
 		for range m.r.IntN(4) {

@@ -138,6 +138,7 @@ func (g *collector) removeDead(ctx context.Context) error {
 		if err := g.step(ctx, func(ctx context.Context) error {
 			for _, q := range []string{
 				`DELETE FROM undone WHERE from_timeline_id = ?`, `DELETE FROM conflict WHERE timeline_id = ?`,
+				`DELETE FROM review WHERE timeline_id = ?`, `DELETE FROM review WHERE into_timeline_id = ?`,
 				`DELETE FROM pin WHERE timeline_id = ?`, `DELETE FROM lease WHERE timeline_id = ?`, `DELETE FROM timeline WHERE id = ?`,
 			} {
 				if _, err := g.s.w.exec(ctx, q, int64(id)); err != nil {

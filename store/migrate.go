@@ -12,7 +12,7 @@ import (
 func migrations(t Types) [][]string {
 	return [][]string{
 		createSchema(t), append(createTables(t, 2), schema2()...), createTables(t, 3),
-		slices.Concat(createTables(t, 4), schema4(t), schemaMerges()),
+		slices.Concat(createTables(t, 4), schema4(t), schemaMerges(), schemaReviews()),
 	}
 }
 

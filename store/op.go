@@ -57,6 +57,7 @@ type Op struct {
 	Resolves  []ConflictID
 	Seen      []SeenRow // what sessions have seen by now; it is saved with whatever comes next
 	Merged    *Merged   // of an OpMerge that took in all of it
+	Reviews   []Review
 	// fresh holds the attribution rows that this op is the first of its journal to name: the ones to insert with it
 	// (OR IGNORE: an earlier journal may have had them). Append and the journal's decoder set it.
 	fresh *attributionRows

@@ -25,6 +25,8 @@ type MergeSelect struct {
 	Prefer Prefer
 	// Only keeps what is at or below one of these paths, on any side. A merge of a part does not move the common point.
 	Only []string
+	// Hunks are the ids of the changes that are taken in, of those that PlanReview lists; none: all. It does not move the common point either.
+	Hunks []string
 }
 
 // MergeConflict is something that two sides changed in ways that do not go together. What ours has stays.
@@ -81,7 +83,8 @@ type MergePlan struct {
 	Entries                                    []MergeEntry // by path
 	Created, Changed, Merges, Removed, Renamed int
 	Conflicts                                  []MergeConflict // by path
-	Skipped                                    int             // entities that Only leaves out
+	Skipped                                    int             // entities that Only or Hunks leave out, in part at least
+	Taken                                      []Taken         // with Hunks: by path
 }
 
 // Empty reports whether a plan changes no file and has no conflict.
@@ -112,6 +115,15 @@ type merge struct {
 // PlanMerge works out how what led to from is taken into the state at. Both must be in the database. The cost is that of the
 // changes that one of the two has and the other does not, never that of the trees. ErrNothing: at came from there already.
 func PlanMerge(ctx context.Context, st *store.Store, at, from Place, sel MergeSelect) (*MergePlan, error) {
+	m, err := newMerge(ctx, st, at, from, sel)
+	if err != nil {
+		return nil, err
+	}
+	return m.plan, m.run(ctx)
+}
+
+// newMerge relates two states.
+func newMerge(ctx context.Context, st *store.Store, at, from Place, sel MergeSelect) (*merge, error) {
 	sel.Only = cleanAll(sel.Only)
 	a := newAncestry(st)
 	rel, err := a.between(ctx, at, from)
@@ -122,7 +134,7 @@ func PlanMerge(ctx context.Context, st *store.Store, at, from Place, sel MergeSe
 		return nil, nothing("merge: everything that was changed there is here already")
 	}
 	m := &merge{st: st, sel: &sel, apart: rel, at: map[store.Ino]*entity{}, plan: &MergePlan{At: at, From: from, Base: rel.common[0], texts: map[store.Ino][]byte{}}}
-	if len(sel.Only) == 0 {
+	if len(sel.Only)+len(sel.Hunks) == 0 {
 		m.plan.Merged = &store.Merged{Timeline: from.Timeline, Seq: from.Seq}
 	}
 	base, err := m.commonState(ctx)
@@ -139,7 +151,7 @@ func PlanMerge(ctx context.Context, st *store.Store, at, from Place, sel MergeSe
 	}
 	m.oursView, m.inside = ours, map[store.Ino][]store.Ino{}
 	m.base, m.ours, m.theirs = newMergeSide(base), newMergeSide(ours), newMergeSide(theirs)
-	return m.plan, m.run(ctx)
+	return m, nil
 }
 
 // commonState is the state that both came from. If its history was collected, an older one has to do: changes that both have
@@ -175,7 +187,8 @@ func (m *merge) commonState(ctx context.Context) (treeState, error) {
 	return m.crossed(ctx, views)
 }
 
-func (m *merge) run(ctx context.Context) error {
+// meet finds what has changed, and what it is on each side.
+func (m *merge) meet(ctx context.Context) error {
 	if err := m.collect(ctx); err != nil {
 		return err
 	}
@@ -188,7 +201,11 @@ func (m *merge) run(ctx context.Context) error {
 	if err := m.twins(ctx); err != nil {
 		return err
 	}
-	if err := m.entities(ctx); err != nil {
+	return m.entities(ctx)
+}
+
+func (m *merge) run(ctx context.Context) error {
+	if err := m.meet(ctx); err != nil {
 		return err
 	}
 	for _, e := range m.list {
@@ -241,6 +258,9 @@ func (m *merge) conflict(ctx context.Context, e *entity, why, detail string) err
 		}
 	}
 	c.Path, c.Parent, c.Name = path, k.Parent, k.Name
+	if e.part != nil {
+		c.Theirs = e.part.full
+	}
 	e.conflicts = append(e.conflicts, c)
 	return nil
 }

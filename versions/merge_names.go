@@ -15,6 +15,7 @@ type entity struct {
 	want       []store.DirName // where it will be
 	forced     bool            // it stays where ours has it
 	chosen     bool
+	part       *part // of what theirs did only this is taken
 	conflicts  []MergeConflict
 	state      *fused // what it becomes, nil: it stays as it is
 	both       bool   // of a text: it has what both sides wrote
@@ -47,6 +48,9 @@ func (m *merge) entities(ctx context.Context) error {
 		e.want = e.no
 		m.at[id] = e
 		m.list = append(m.list, e)
+	}
+	if len(m.sel.Hunks) > 0 {
+		return m.take(ctx)
 	}
 	if len(m.sel.Only) == 0 {
 		for _, e := range m.list {

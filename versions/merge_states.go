@@ -47,6 +47,9 @@ func (e *entity) revive(m *merge) {
 	if f.v.Mtime == 0 {
 		f.v.Mtime = 1 // 0 means now
 	}
+	if e.part != nil && e.part.text != nil {
+		f.setText(e.part.text)
+	}
 	m.put(e, f, false)
 }
 
@@ -168,11 +171,16 @@ func mergeXattrs(ours, base, theirs map[string][]byte, prefer bool) (out map[str
 // fuseContent merges contents; both says that what comes out is neither side's alone.
 func (m *merge) fuseContent(ctx context.Context, e *entity, f *fused, b *store.Version) (both bool, err error) {
 	v, t := &f.v, e.t
-	whole := func() { v.Content, v.Size, v.Holes = t.Content, t.Size, t.Holes }
+	whole := func() {
+		if v.Content, v.Size, v.Holes = t.Content, t.Size, t.Holes; e.part != nil && e.part.text != nil {
+			f.setText(e.part.text)
+		}
+	}
+	partly := e.part != nil && e.part.text != nil
 	switch {
 	case t.Content == b.Content || t.Content == v.Content:
 		return false, nil
-	case v.Content == b.Content && e.b != nil:
+	case v.Content == b.Content && e.b != nil && !partly:
 		whole()
 		return false, nil
 	}
@@ -205,7 +213,11 @@ func (m *merge) fuseContent(ctx context.Context, e *entity, f *fused, b *store.V
 	case inGit(path):
 		return give(ConflictEdit, "both changed it, and files of .git are never merged", 0)
 	}
-	texts, err := m.texts(ctx, b, e.o, t)
+	sides := []*store.Version{b, e.o, t}
+	if partly {
+		sides[2] = e.part.full
+	}
+	texts, err := m.texts(ctx, sides...)
 	if err != nil {
 		return false, fmt.Errorf("merge %q: %w", path, err)
 	}
@@ -213,6 +225,10 @@ func (m *merge) fuseContent(ctx context.Context, e *entity, f *fused, b *store.V
 		if diff.Binary(text) {
 			return give(ConflictBinary, "both changed it, and it is no text", 0)
 		}
+	}
+	parsed := slices.Clone(texts)
+	if partly {
+		texts[2] = e.part.text
 	}
 	merged, hunks, ok := diff.Merge3(texts[0], texts[1], texts[2])
 	if !ok && m.sel.Prefer == PreferNone {
@@ -222,7 +238,7 @@ func (m *merge) fuseContent(ctx context.Context, e *entity, f *fused, b *store.V
 	if !ok {
 		merged = chooseHunks(merged, texts[1], texts[2], hunks, m.sel.Prefer)
 	}
-	if !diff.StillParses(path, merged, texts...) {
+	if !diff.StillParses(path, merged, parsed...) {
 		return give(ConflictSyntax, "with the lines of both it would not parse any more", 0)
 	}
 	if bytes.Equal(merged, texts[1]) {

@@ -120,7 +120,7 @@ func (a *app) commands() map[string]func() *cobra.Command {
 		"check": a.checkCmd, "doctor": a.doctorCmd, "man": a.manCmd, "daemon": a.daemonCmd, echoHelper: a.echoHelperCmd,
 		"undo": a.undoCmd, "redo": a.redoCmd, "rollback": a.rollbackCmd, "diff": a.diffCmd, "blame": a.blameCmd, "show": a.showCmd,
 		"sessions": a.sessionsCmd, "commands": a.commandsCmd, "run": a.runCmd, "whoami": a.whoamiCmd, "apply": a.applyCmd,
-		"backup": a.backupCmd, "store": a.storeCmd, "merge": a.mergeCmd,
+		"backup": a.backupCmd, "store": a.storeCmd, "merge": a.mergeCmd, "review": a.reviewCmd,
 		"gc": a.gcCmd, "retain": a.retainCmd, "class": a.classCmd, "du": a.duCmd, "purge": a.purgeCmd, "lock": a.lockCmd, "locks": a.locksCmd,
 		"conflicts": a.conflictsCmd, "resolve": a.resolveCmd,
 	}

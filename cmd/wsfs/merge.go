@@ -75,6 +75,7 @@ func (a *app) mergeCmd() *cobra.Command {
 	f.BoolVar(&ours, "ours", false, "where the two do not go together, keep what INTO has")
 	f.BoolVar(&theirs, "theirs", false, "where the two do not go together, take what SRC has")
 	f.StringArrayVar(&only, "only", nil, "only what is at or below this path, from the root of the workspace; may be repeated")
+	f.StringSliceVar(&req.Hunks, "hunks", nil, "only these changes, by the ids of `wsfs review`, separated by commas; may be repeated")
 	a.jsonFlag(cmd)
 	return cmd
 }

@@ -42,6 +42,7 @@ func (d *Daemon) routes() http.Handler {
 	d.runRoutes(mux)
 	d.undoRoutes(mux)
 	d.mergeRoutes(mux)
+	d.reviewRoutes(mux)
 	d.gcRoutes(mux)
 	d.replaceRoute(mux)
 	d.conflictRoutes(mux)

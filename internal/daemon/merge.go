@@ -41,7 +41,10 @@ func (d *Daemon) mergeAs(ctx context.Context, req MergeRequest, who *store.Attri
 	default:
 		return MergeReply{}, Fail(ExitUsage, "merge: prefer %q is neither ours nor theirs: %w", req.Prefer, syscall.EINVAL)
 	}
-	m.sel.Only = texts(req.Only)
+	m.sel.Only, m.sel.Hunks = texts(req.Only), req.Hunks
+	if len(req.Only) > 0 && len(req.Hunks) > 0 {
+		return MergeReply{}, Fail(ExitUsage, "merge: a path or hunks, not both: %w", syscall.EINVAL)
+	}
 	rev, err := versions.Parse(req.From, time.UTC)
 	if err != nil {
 		return MergeReply{}, err
@@ -137,7 +140,7 @@ func (m *merging) held(ctx context.Context, h *fs.Held, plan *versions.MergePlan
 	rows := plan.Rows(m.d.st)
 	done, err := h.Edit(ctx, &fs.Edit{
 		Kind: store.OpMerge, Who: m.who, Names: plan.Names, Versions: plan.Versions, Contents: contents, Merged: plan.Merged,
-		Pins: pins, Conflicts: rows,
+		Pins: pins, Conflicts: rows, Reviews: m.accepted(plan),
 	})
 	if err != nil {
 		return MergeReply{}, fmt.Errorf("%s: %w; nothing was changed", m.what(), err)

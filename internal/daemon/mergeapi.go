@@ -13,7 +13,9 @@ type MergeRequest struct {
 	// and the conflict is written down.
 	Prefer string `json:"prefer,omitempty"`
 	Only   []Path `json:"only,omitempty"` // only what is at or below one of these, from the root of the workspace
-	DryRun bool   `json:"dry_run,omitempty"`
+	// Hunks are the ids of the changes that are taken in, as `wsfs review` lists them; none: all.
+	Hunks  []string `json:"hunks,omitempty"`
+	DryRun bool     `json:"dry_run,omitempty"`
 	// Whole: if anything is a conflict, nothing is done at all.
 	Whole bool `json:"whole,omitempty"`
 }

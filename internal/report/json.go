@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"wsfs/internal/ui"
@@ -42,6 +43,7 @@ type LogLine struct {
 	Undoes     []string `json:"undoes,omitempty"` // commands that the change took back
 	Redoes     []string `json:"redoes,omitempty"` // commands that it brought back
 	Merged     string   `json:"merged,omitempty"` // of a merge: the state that it took in, WS@SEQ
+	Part       []string `json:"part,omitempty"`   // of a merge of a part: paths, with the ids of what was taken
 }
 
 // Writer is a session in a chain of sessions that started each other.
@@ -108,6 +110,9 @@ func LogLineOf(e *versions.Entry) LogLine {
 	l.Undoes, l.Redoes = TookBack(e.Took)
 	if m := e.Merged; m != nil {
 		l.Merged = m.Workspace + "@" + Itoa(int64(m.Seq))
+		for _, t := range m.Part {
+			l.Part = append(l.Part, strings.Join(append([]string{t.Path}, t.IDs...), " "))
+		}
 	}
 	var into **Process
 	into = &l.Process

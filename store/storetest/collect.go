@@ -87,6 +87,9 @@ func (c *collected) marks() {
 			{Tag: store.Tag{Workspace: t.ws.ID, Name: name, Timeline: p.timeline, Seq: p.seq}},
 		}})
 		c.tags[name], c.of[name] = p, t
+		w.send(&store.Op{Kind: store.OpWorkspace, At: w.clock, Who: w.who(), Reviews: []store.Review{
+			{Workspace: t.ws.ID, Timeline: p.timeline, Seq: p.seq, Path: name, Hunks: []string{"a1", "b2"}, Verdict: store.Rejected},
+		}})
 	}
 	for name, p := range c.tags {
 		if w.rnd.IntN(4) == 0 {
