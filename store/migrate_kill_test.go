@@ -40,7 +40,7 @@ func TestKillMigration(t *testing.T) {
 		t.Fatalf("%d versions in a store of schema %d", len(want), v)
 	}
 	points := []string{"migrated#1"}
-	for n := range 8 {
+	for n := range 12 {
 		points = append(points, fmt.Sprintf("migrate#%d", n+1))
 	}
 	for _, point := range points {
