@@ -125,11 +125,12 @@ func (f *FS) attrInMemory(ino store.Ino) (Attr, bool) {
 }
 
 // Seal makes sure that nothing behind the point that the workspace is at is amended any more, and nothing else: what is
-// dirty stays dirty.
-func (f *FS) Seal() {
+// dirty stays dirty. It returns that point's seq.
+func (f *FS) Seal() store.Seq {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.pinned = f.seq
+	return f.seq
 }
 
 // AttrOfVersion is the attributes that a version shows.

@@ -21,6 +21,7 @@ type ConflictQuery struct {
 	ID        ConflictID  // this one alone
 	Resolved  bool        // also those that are resolved
 	After     ConflictID  // with larger numbers
+	Oldest    bool        // the oldest first, as with After
 	Limit     int         // the newest so many, with After the oldest; 0: all
 }
 
@@ -43,7 +44,7 @@ func (s *Store) Conflicts(ctx context.Context, q ConflictQuery) ([]ConflictRow, 
 	if q.Workspace != 0 {
 		query, args = query+sqlConflictOf, append(args, int64(q.Workspace), int64(q.Workspace))
 	}
-	if q.After > 0 {
+	if q.After > 0 || q.Oldest {
 		query += ` ORDER BY id`
 	} else {
 		query += ` ORDER BY id DESC`

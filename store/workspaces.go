@@ -67,17 +67,21 @@ type Ref struct {
 	At         int64 // ns since the epoch
 }
 
+func (c *cells) reflog() Ref {
+	return Ref{
+		Workspace: WorkspaceID(c.int(0)), N: c.int(1), Generation: c.int(2), Timeline: TimelineID(c.int(3)),
+		Base: TimelineID(c.int(4)), BaseSeq: Seq(c.int(5)), Why: c.string(6), Session: SessionID(c.int(7)),
+		Command: CommandID(c.int(8)), OpID: c.int(9), At: c.int(10),
+	}
+}
+
 // RefLog lists the reflog of a workspace, newest first.
 func (s *Store) RefLog(ctx context.Context, ws WorkspaceID) ([]Ref, error) {
 	var list []Ref
 	_, err := scanAll(ctx, s.r, 11, `SELECT workspace_id, n, generation, timeline_id, base_timeline_id, base_seq, why, session_id,
 		command_id, op_id, at FROM workspace_ref WHERE workspace_id = ? ORDER BY n DESC`, []any{int64(ws)},
 		func(c *cells) error {
-			list = append(list, Ref{
-				Workspace: WorkspaceID(c.int(0)), N: c.int(1), Generation: c.int(2), Timeline: TimelineID(c.int(3)),
-				Base: TimelineID(c.int(4)), BaseSeq: Seq(c.int(5)), Why: c.string(6), Session: SessionID(c.int(7)),
-				Command: CommandID(c.int(8)), OpID: c.int(9), At: c.int(10),
-			})
+			list = append(list, c.reflog())
 			return nil
 		})
 	return list, s.dbError(fmt.Sprintf("read the reflog of workspace %d", ws), err)

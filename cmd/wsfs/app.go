@@ -122,7 +122,7 @@ func (a *app) commands() map[string]func() *cobra.Command {
 		"sessions": a.sessionsCmd, "commands": a.commandsCmd, "run": a.runCmd, "whoami": a.whoamiCmd, "apply": a.applyCmd,
 		"backup": a.backupCmd, "store": a.storeCmd, "merge": a.mergeCmd, "review": a.reviewCmd,
 		"gc": a.gcCmd, "retain": a.retainCmd, "class": a.classCmd, "du": a.duCmd, "purge": a.purgeCmd, "lock": a.lockCmd, "locks": a.locksCmd,
-		"conflicts": a.conflictsCmd, "resolve": a.resolveCmd,
+		"conflicts": a.conflictsCmd, "resolve": a.resolveCmd, "watch": a.watchCmd,
 	}
 }
 

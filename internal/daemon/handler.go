@@ -46,6 +46,7 @@ func (d *Daemon) routes() http.Handler {
 	d.gcRoutes(mux)
 	d.replaceRoute(mux)
 	d.conflictRoutes(mux)
+	mux.HandleFunc("POST /v1/watch", d.serveWatch)
 	d.lockRoutes(mux)
 	mux.HandleFunc("GET /metrics", d.serveMetrics)
 	profileRoutes(mux)
