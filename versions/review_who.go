@@ -17,6 +17,7 @@ type ChangeBy struct {
 	Seq     store.Seq
 	Session *store.Session // nil: unknown, as Command
 	Command *store.Command
+	Step    *store.Process // the part of the command that did it, as Entry.Step; nil: the command itself
 }
 
 // maxReviewed is how many versions of a file are looked at.
@@ -195,7 +196,11 @@ func (m *merge) name(ctx context.Context, list []Change, steps [][]store.Segment
 				continue
 			}
 			by := ChangeBy{At: row.At, Seq: row.Seq, Session: row.Session, Command: row.Command}
+			by.Step = (&Entry{Command: row.Command, Process: row.Process}).Step()
 			if !slices.ContainsFunc(list[i].By, func(x ChangeBy) bool {
+				if x.Step != by.Step && (x.Step == nil || by.Step == nil || x.Step.ID != by.Step.ID) {
+					return false
+				}
 				return x.Command == by.Command && x.Session == by.Session || x.Command != nil && by.Command != nil && x.Command.ID == by.Command.ID
 			}) {
 				list[i].By = append(list[i].By, by)

@@ -33,6 +33,7 @@ type ChangeBy struct {
 	Session string   `json:"session,omitempty"`
 	Command string   `json:"command,omitempty"`
 	Argv    []string `json:"argv,omitempty"`
+	Step    []string `json:"step,omitempty"` // what of the command did it
 }
 
 // ChangeSaidBy is who accepted or rejected one; Seq is the change that took it in.
@@ -67,6 +68,9 @@ func ChangeLineOf(c *versions.Change) *ChangeLine {
 		}
 		if b.Command != nil {
 			x.Command, x.Argv = "c"+Itoa(int64(b.Command.ID)), ui.Args(b.Command.Argv)
+		}
+		if b.Step != nil {
+			x.Step = ui.Args(b.Step.Argv)
 		}
 		l.By = append(l.By, x)
 	}
@@ -120,6 +124,10 @@ func Change(o *ui.Out, c *versions.Change, full bool) {
 		line += o.Time(time.Unix(0, b.At))
 		if b.Command != nil && b.Command.Argv != "" {
 			line += " $ " + ui.Command(b.Command.Argv)
+		}
+		if b.Step != nil {
+			fmt.Fprintln(w, ui.Cut(line, max(0, o.Width)))
+			line = "    $ " + ProcessText(b.Step)
 		}
 		fmt.Fprintln(w, ui.Cut(line, max(0, o.Width)))
 	}
