@@ -41,7 +41,7 @@ func faultPoints() []faultPoint {
 	for _, n := range []string{"gc step", "gc stepped", "gc copied", "gc durable", "gc removed"} {
 		list = append(list, faultPoint{part: "collection", name: n, late: map[string]int{"gc step": 20, "gc stepped": 20}[n] + 1, keep: collectAll})
 	}
-	list = append(list, faultPoint{part: "migration", name: "migrate", late: 6, old: true}, faultPoint{part: "migration", name: "migrated", late: 1, old: true})
+	list = append(list, faultPoint{part: "migration", name: "migrate", late: 10, old: true}, faultPoint{part: "migration", name: "migrated", late: 1, old: true})
 	return list
 }
 

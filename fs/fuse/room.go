@@ -279,15 +279,18 @@ func (rm *room) empty() {
 }
 
 // inhabited reports whether a process has its working directory in the tree, if root is set also at its root, or
-// something is mounted there. It goes by names. In other mount namespaces the same directory has others, and every path
-// that could be it counts.
+// something is mounted there. It goes by names; in other mount namespaces the same directory has others.
 func (rm *room) inhabited(root bool) bool {
 	part := "/" + rm.in.Path + "/"
 	whole := rm.v.mount.point + part
 	mounted := false
+	var own mountEntry
 	if f, err := os.Open("/proc/self/mountinfo"); err == nil {
 		_ = parseMountinfo(f, func(e mountEntry) bool { // a line that cannot be read says nothing
 			mounted = mounted || strings.HasPrefix(e.Point+"/", whole)
+			if e.Point == rm.v.mount.point {
+				own = e
+			}
 			return !mounted
 		})
 		_ = f.Close()
@@ -316,11 +319,28 @@ func (rm *room) inhabited(root bool) bool {
 		if strings.HasPrefix(cwd, whole) {
 			return true
 		}
-		if ns, err := os.Readlink("/proc/" + pid + "/ns/mnt"); err == nil && ns != ours {
+		if ns, err := os.Readlink("/proc/" + pid + "/ns/mnt"); err == nil && ns != ours && own.shows(pid, cwd, part) {
 			return true
 		}
 	}
 	return false
+}
+
+// shows reports whether cwd, which has part in it, can be below part of this mount in the mount namespace of a process:
+// many a directory elsewhere has the name of a workspace. What cannot be found out can be.
+func (e *mountEntry) shows(pid, cwd, part string) bool {
+	f, err := os.Open("/proc/" + pid + "/mountinfo")
+	if err != nil || e.Point == "" {
+		return true
+	}
+	defer f.Close()
+	found := false
+	err = parseMountinfo(f, func(o mountEntry) bool {
+		// Contains: what a process that called chroot sees lacks the beginning.
+		found = o.Major == e.Major && o.Minor == e.Minor && strings.Contains(cwd, strings.TrimSuffix(o.Point, "/")+part)
+		return !found
+	})
+	return found || err != nil
 }
 
 // Vacate waits so long until the kernel has said what it forgot, and what was closed by programs that have just ended.
