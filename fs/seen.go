@@ -18,13 +18,17 @@ import (
 // what was there when the second one came. From then on every file that is
 // read or written has a track, as far as they fit in memory. What is not known counts as never seen. What was seen is saved with the
 // next op of its session, or with one of its own when somebody else's comes (store.Op.Seen): what nobody wrote after is lost
-// with the process.
+// with the process. A session that has changed nothing leaves nothing in the store until somebody else changes what it has seen.
 
 const (
 	// maxTracks is how many files are remembered.
 	maxTracks = 1 << 15
 	// maxUnsaved is how much of what was seen waits for an op, for each session.
 	maxUnsaved = 1 << 12
+	// maxUnsavedSessions is how many sessions may have some.
+	maxUnsavedSessions = 1 << 8
+	// maxSights is how many sessions are remembered for each file.
+	maxSights = 1 << 6
 	// maxPast is how many contents of a file are looked back at.
 	maxPast = 8
 )
@@ -38,6 +42,7 @@ type tracks struct {
 	files    map[store.Ino]*track
 	ghosts   map[store.VersionID]ghost
 	unsaved  map[store.SessionID]*unsaved
+	stored   map[store.SessionID]bool // sessions that the store knows
 	first    store.SessionID // who was alone until since
 	since    int64           // ns
 	unmerged map[*node][]unmerged
@@ -73,6 +78,7 @@ type unsaved struct {
 func (f *FS) openTracks(ctx context.Context) error {
 	t := &f.tracks
 	t.names, t.named = map[string]struct{}{}, map[store.SessionID]bool{}
+	t.stored = map[store.SessionID]bool{}
 	t.files, t.ghosts, t.unsaved = map[store.Ino]*track{}, map[store.VersionID]ghost{}, map[store.SessionID]*unsaved{}
 	if f.opts.ReadOnly {
 		return nil
@@ -84,6 +90,7 @@ func (f *FS) openTracks(ctx context.Context) error {
 	for i := range rows {
 		t.names[rows[i].Name] = struct{}{}
 		t.named[rows[i].ID] = named(&rows[i].Session)
+		t.stored[rows[i].ID] = true
 	}
 	if len(rows) == 1 {
 		t.only = &rows[0].Session
@@ -206,6 +213,9 @@ func (f *FS) sees(ino store.Ino, s *store.Session, version store.VersionID, cont
 			return
 		}
 	}
+	if len(tr.seen) >= maxSights {
+		tr.seen = tr.seen[1:]
+	}
 	tr.seen = append(tr.seen, sight{s.ID, version, content})
 	f.unsaved(s, ino, version)
 }
@@ -248,6 +258,14 @@ func (tr *track) of(s store.SessionID) *sight {
 func (f *FS) unsaved(s *store.Session, ino store.Ino, version store.VersionID) {
 	u := f.tracks.unsaved[s.ID]
 	if u == nil {
+		if len(f.tracks.unsaved) >= maxUnsavedSessions {
+			for id := range f.tracks.unsaved { // in no order
+				if !f.tracks.stored[id] {
+					delete(f.tracks.unsaved, id)
+					break
+				}
+			}
+		}
 		u = &unsaved{session: s, rows: map[store.Ino]store.VersionID{}}
 		f.tracks.unsaved[s.ID] = u
 	}
@@ -259,8 +277,16 @@ func (f *FS) unsaved(s *store.Session, ino store.Ino, version store.VersionID) {
 // saveSeen puts what the op's session has seen into it, and what others have into ops before it. FS.mu is held.
 func (f *FS) saveSeen(op *store.Op) {
 	t := &f.tracks
+	if op != nil && op.Who.Session != nil {
+		t.stored[op.Who.Session.ID] = true
+		for i := range op.Versions {
+			if tr := t.files[op.Versions[i].Ino]; tr != nil {
+				t.concerns(tr, op.Versions[i].Ino)
+			}
+		}
+	}
 	for id, u := range t.unsaved {
-		if len(u.rows) == 0 {
+		if len(u.rows) == 0 || !t.stored[id] {
 			continue
 		}
 		rows := make([]store.SeenRow, 0, len(u.rows))
@@ -273,6 +299,17 @@ func (f *FS) saveSeen(op *store.Op) {
 			return // the op itself will say why
 		}
 		clear(u.rows)
+	}
+}
+
+// concerns has what is unsaved of those saved who have seen a file that is about to change.
+func (t *tracks) concerns(tr *track, ino store.Ino) {
+	for _, s := range tr.seen {
+		if u := t.unsaved[s.session]; u != nil && !t.stored[s.session] {
+			if _, ok := u.rows[ino]; ok {
+				t.stored[s.session] = true
+			}
+		}
 	}
 }
 

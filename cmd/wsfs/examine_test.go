@@ -63,7 +63,7 @@ func TestExamine(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := x.store(store)
-	if found[0].State != "warn" || !strings.Contains(found[0].Fix, "chmod 700") || len(found) != 5 {
+	if found[0].State != "warn" || !strings.Contains(found[0].Fix, "chmod 700") || len(found) != 6 {
 		t.Errorf("%+v", found)
 	}
 }
