@@ -43,8 +43,8 @@ type tracks struct {
 	ghosts   map[store.VersionID]ghost
 	unsaved  map[store.SessionID]*unsaved
 	stored   map[store.SessionID]bool // sessions that the store knows
-	first    store.SessionID // who was alone until since
-	since    int64           // ns
+	first    store.SessionID          // who was alone until since
+	since    int64                    // ns
 	unmerged map[*node][]unmerged
 	last     atomic.Pointer[store.Session] // who was last found to work here; guarded by nothing
 }
