@@ -12,7 +12,8 @@ func (f *FS) Contents() []blob.Content {
 		if n.opens == 0 && n.file == nil && !n.gone && !n.stale {
 			return
 		}
-		if n.isReg() && n.v.Size > 0 && !n.v.Content.IsZero() {
+		// While a file is dirty its node has the size that it will have with the content that it had: file tells them apart.
+		if n.isReg() && n.dirtySince == 0 && n.v.Size > 0 && !n.v.Content.IsZero() {
 			list = append(list, blob.Content{Ref: n.v.Content, Size: n.v.Size})
 		}
 		if n.file != nil {
