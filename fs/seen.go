@@ -60,6 +60,7 @@ type sight struct {
 	session store.SessionID
 	version store.VersionID
 	content blob.Content // its Ref is zero with a size if it is not known yet
+	saved   bool         // an earlier process saved it, and nothing came since
 }
 
 // ghost is a file that lost its name.
@@ -113,7 +114,7 @@ func (f *FS) openTracks(ctx context.Context) error {
 			tr = &track{}
 			t.files[r.Ino] = tr
 		}
-		tr.seen = append(tr.seen, sight{session: r.Session, version: r.Version, content: unknownContent})
+		tr.seen = append(tr.seen, sight{session: r.Session, version: r.Version, content: unknownContent, saved: true})
 	}
 	t.on.Store(true)
 	if len(old) > 0 {
@@ -206,6 +207,7 @@ func (f *FS) sees(ino store.Ino, s *store.Session, version store.VersionID, cont
 	tr := f.track(ino)
 	for i := range tr.seen {
 		if at := &tr.seen[i]; at.session == s.ID {
+			at.saved = false
 			if at.version != version || at.content != content {
 				at.version, at.content = version, content
 				f.unsaved(s, ino, version)
@@ -216,7 +218,7 @@ func (f *FS) sees(ino store.Ino, s *store.Session, version store.VersionID, cont
 	if len(tr.seen) >= maxSights {
 		tr.seen = tr.seen[1:]
 	}
-	tr.seen = append(tr.seen, sight{s.ID, version, content})
+	tr.seen = append(tr.seen, sight{session: s.ID, version: version, content: content})
 	f.unsaved(s, ino, version)
 }
 

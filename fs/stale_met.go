@@ -84,6 +84,8 @@ func (f *FS) meets(c *Call, w *write) (m *met, fresh bool, err error) {
 		if head.Kind == store.OpImport {
 			return nil, true, nil
 		}
+	case e != nil && e.saved && !foreign: // what it wrote last, before the daemon died, was not saved as seen
+		return nil, false, nil
 	case e != nil:
 		m.why, m.base = store.WhyStale, *e
 		if m.base.content == unknownContent { // it was collected
