@@ -56,6 +56,14 @@ func (f *FS) meets(c *Call, w *write) (m *met, fresh bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
+	for len(past) > 1 && past[0].Kind == store.OpCreate && past[0].Session == s.ID && past[0].Content == (blob.Content{}) && w.head == past[0].Content {
+		// It made the file, which may be in the database before its bytes are: what counts is what had the name before.
+		past = past[1:]
+		w.head, w.version = past[0].Content, past[0].Version
+		if w.head == w.content {
+			return nil, false, nil
+		}
+	}
 	if e == nil && s.ID == f.tracks.first {
 		e = f.tracks.whenAlone(past)
 	}
