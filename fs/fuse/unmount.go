@@ -15,6 +15,10 @@ import (
 // shutdownWait is how long Shutdown lets the users of a mount finish before it cuts them off.
 const shutdownWait = 2 * time.Second
 
+// copyWait is how long Unmount waits for the end of a mount that is gone here: the namespaces of `wsfs run`s have copies
+// that the daemon takes away meanwhile, and that takes a while where the processor is busy.
+const copyWait = 5 * time.Second
+
 // Unmount takes the mount away and waits for its end; EBUSY if somebody uses it. With lazy it disappears from the tree
 // at once and is served on until its last user is gone, which Wait waits for.
 func (m *Mount) Unmount(ctx context.Context, lazy bool) error {
@@ -35,7 +39,7 @@ func (m *Mount) Unmount(ctx context.Context, lazy bool) error {
 	select {
 	case <-m.done:
 		return m.err
-	case <-time.After(shutdownWait):
+	case <-time.After(copyWait):
 		// Another mount namespace holds a copy; it is served until that goes away.
 		return fmt.Errorf("unmount %s: %w: it is gone here, but a copy of it lives in another mount namespace", m.point, syscall.EBUSY)
 	case <-ctx.Done():

@@ -86,7 +86,7 @@ func deviceOf(point string) int {
 func detachLater(point string, minor int) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
-		for range 30 {
+		for {
 			select {
 			case <-ended:
 				return
