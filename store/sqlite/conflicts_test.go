@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"syscall"
 	"testing"
 
 	"wsfs/blob"
@@ -16,33 +15,9 @@ import (
 // Conflicts and what was seen come with ops, and replaying the journal gives the same rows.
 func TestConflictRows(t *testing.T) {
 	ctx := context.Background()
-	dir := filepath.Join(t.TempDir(), "s")
-	if err := store.Init(ctx, dir, sqlite.Driver()); err != nil {
-		t.Fatal(err)
-	}
-	st, err := store.Open(ctx, dir, sqlite.Driver(), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := store.Workspace{ID: st.NewWorkspaceID(), Name: "w", Timeline: st.NewTimelineID()}
-	session := &store.Session{ID: st.NewSessionID(), Name: "a", Workspace: w.ID}
-	command := &store.Command{ID: st.NewCommandID(), Session: session.ID, N: 1, Argv: "sh"}
-	who := store.Attribution{Session: session, Command: command}
-	root := store.Version{Ino: store.RootIno, Seq: 1, ID: st.NewVersionID(), Origin: w.Timeline, Mode: syscall.S_IFDIR | 0o755, Nlink: 2}
-	last := store.Slot(0)
-	put := func(op *store.Op) {
-		t.Helper()
-		slot, err := st.Append(op)
-		if err == nil {
-			err = st.Wait(slot)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		last = slot
-	}
-	put(&store.Op{Kind: store.OpWorkspace, Timeline: w.Timeline, Workspace: w.ID, Seq: 1, At: 1, Versions: []store.Version{root},
-		Pointer: &store.Pointer{Workspace: w, NewTimeline: &store.Timeline{ID: w.Timeline}, Why: "init"}})
+	r := newRows(t)
+	st, w, who, put := r.st, r.w, r.who, r.put
+	session, command := who.Session, who.Command
 	part := st.Blobs().StageSmall([]byte("theirs\n"))
 	first, second, third := st.NewConflictID(), st.NewConflictID(), st.NewConflictID()
 	// No change of the tree: bytes that were refused.
@@ -56,7 +31,7 @@ func TestConflictRows(t *testing.T) {
 
 	// As a kill leaves it: the journal has more than the database.
 	left := filepath.Join(t.TempDir(), "left")
-	if err := os.CopyFS(left, os.DirFS(dir)); err != nil {
+	if err := os.CopyFS(left, os.DirFS(r.dir)); err != nil {
 		t.Fatal(err)
 	}
 	rows := func(st *store.Store) (list []store.ConflictRow, seen []store.SeenRow) {
@@ -70,7 +45,7 @@ func TestConflictRows(t *testing.T) {
 		}
 		return list, seen
 	}
-	if err := st.Apply(ctx, last); err != nil {
+	if err := st.Apply(ctx, r.last); err != nil {
 		t.Fatal(err)
 	}
 	list, seen := rows(st)

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"syscall"
 	"testing"
 
 	"wsfs/store"
@@ -15,32 +14,9 @@ import (
 // What is said of changes comes with ops; a journal of which the database has nothing, or all, gives the same rows, once.
 func TestReviewRows(t *testing.T) {
 	ctx := context.Background()
-	dir := filepath.Join(t.TempDir(), "s")
-	if err := store.Init(ctx, dir, sqlite.Driver()); err != nil {
-		t.Fatal(err)
-	}
-	st, err := store.Open(ctx, dir, sqlite.Driver(), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := store.Workspace{ID: st.NewWorkspaceID(), Name: "w", Timeline: st.NewTimelineID()}
-	session := &store.Session{ID: st.NewSessionID(), Name: "a", Workspace: w.ID}
+	r := newRows(t)
+	st, w, root, put, session := r.st, r.w, r.root, r.put, r.who.Session
 	who := store.Attribution{Session: session}
-	root := store.Version{Ino: store.RootIno, Seq: 1, ID: st.NewVersionID(), Origin: w.Timeline, Mode: syscall.S_IFDIR | 0o755, Nlink: 2}
-	last := store.Slot(0)
-	put := func(op *store.Op) {
-		t.Helper()
-		slot, err := st.Append(op)
-		if err == nil {
-			err = st.Wait(slot)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		last = slot
-	}
-	put(&store.Op{Kind: store.OpWorkspace, Timeline: w.Timeline, Workspace: w.ID, Seq: 1, At: 1, Versions: []store.Version{root},
-		Pointer: &store.Pointer{Workspace: w, NewTimeline: &store.Timeline{ID: w.Timeline}, Why: "init"}})
 	const fork, line = store.WorkspaceID(77), store.TimelineID(78)
 	no := store.Review{Workspace: fork, Timeline: line, Seq: 9, Path: "x\xff", Hunks: []string{"a1", "b2"}, Verdict: store.Rejected}
 	yes := store.Review{Workspace: fork, Timeline: line, Seq: 9, Path: "y", Verdict: store.Accepted}
@@ -51,12 +27,12 @@ func TestReviewRows(t *testing.T) {
 	left := t.TempDir()
 	keep := func(name string) {
 		t.Helper()
-		if err := os.CopyFS(filepath.Join(left, name), os.DirFS(dir)); err != nil {
+		if err := os.CopyFS(filepath.Join(left, name), os.DirFS(r.dir)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	keep("none")
-	if err := st.Apply(ctx, last); err != nil {
+	if err := st.Apply(ctx, r.last); err != nil {
 		t.Fatal(err)
 	}
 	keep("all")
