@@ -28,23 +28,13 @@ func BenchmarkMerge(b *testing.B) {
 	w := newWorld(b)
 	w.fill(100, 1000)
 	for n := range 100 {
-		w.write(fmt.Sprintf("dir%d/file%d", n, n*7), fmt.Sprintf("%d\n2\n3\n4\n5\n", n))
+		w.write(hundredth(n), fmt.Sprintf("%d\n2\n3\n4\n5\n", n))
 	}
 	f := w.child("f")
+	f.hundred(func(n int) string { return fmt.Sprintf("%d\n2\n3\n4\nfive\n", n) })
 	for n := range 100 {
-		path := fmt.Sprintf("dir%d/file%d", n, n*7)
-		switch n % 4 {
-		case 0:
-			f.write(path, fmt.Sprintf("%d\n2\n3\n4\nfive\n", n))
-		case 1:
-			f.replace(path, fmt.Sprintf("%d\n2\n3\n4\nfive\n", n))
-		case 2:
-			f.rename(path, path+".moved")
-		case 3:
-			f.remove(path)
-		}
 		if n%4 == 0 {
-			w.write(path, fmt.Sprintf("one %d\n2\n3\n4\n5\n", n))
+			w.write(hundredth(n), fmt.Sprintf("one %d\n2\n3\n4\n5\n", n))
 		} else {
 			w.write(fmt.Sprintf("dir%d/file%d", n, n*7+1), "other\n")
 		}
