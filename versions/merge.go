@@ -213,6 +213,7 @@ func (m *merge) run(ctx context.Context) error {
 			return err
 		}
 	}
+	m.spare()
 	if err := m.settle(ctx); err != nil {
 		return err
 	}

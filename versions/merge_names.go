@@ -130,6 +130,27 @@ func (m *merge) decide(ctx context.Context, e *entity) error {
 	return nil
 }
 
+// spare keeps what is in a directory that they removed and that stays, because we gave it another name or other attributes: a conflict about
+// a directory is one about all of it.
+func (m *merge) spare() {
+	for _, e := range m.list {
+		if e.o != nil && e.t == nil && len(e.want) == 0 && m.refused(e) {
+			e.forced, e.want = true, e.no
+		}
+	}
+}
+
+// refused reports whether a directory that something of ours is in was removed there, and stays.
+func (m *merge) refused(e *entity) bool {
+	return slices.ContainsFunc(e.no, func(k store.DirName) bool {
+		up := m.at[k.Parent]
+		if up == nil || up == e || up.t != nil {
+			return false
+		}
+		return slices.ContainsFunc(up.conflicts, func(c MergeConflict) bool { return c.Why == ConflictDelete }) || m.refused(up)
+	})
+}
+
 // move merges two changes of names.
 func (m *merge) move(ctx context.Context, e *entity) error {
 	if len(e.nb) == 1 && len(e.no) == 1 && len(e.nt) == 1 {
