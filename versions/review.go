@@ -133,21 +133,42 @@ func (m *merge) changesOf(ctx context.Context, e *entity) ([]Change, error) {
 	if !ok {
 		return append(list, one(Modified, contentParts(e.t)...)), nil
 	}
-	seen := map[string]int{}
-	a, b := diff.Lines(base), diff.Lines(theirs)
-	for _, at := range diff.Diff(base, theirs) {
-		old, now := a[at.A:at.A+at.ALen], b[at.B:at.B+at.BLen]
-		parts := []any{a[max(0, at.A-3):at.A], old, now, a[at.A+at.ALen : min(len(a), at.A+at.ALen+3)]}
-		c := one(Modified, parts...)
-		n := seen[c.ID]
-		seen[c.ID]++
-		if n > 0 {
-			c.ID = changeID(first, Modified, n, parts...)
-		}
-		c.Hunk, c.at, c.OldLine, c.Line, c.Old, c.New = true, at, at.A+1, at.B+1, old, now
+	for _, h := range HunksOf(first, base, theirs) {
+		c := one(Modified)
+		c.ID, c.Hunk, c.at, c.OldLine, c.Line, c.Old, c.New = h.ID, true, h.at, h.OldLine, h.Line, h.Old, h.New
 		list = append(list, c)
 	}
 	return list, nil
+}
+
+// HunksOf are the changes that make now of what a text was; path is where it was.
+func HunksOf(path string, was, now []byte) []Change {
+	var list []Change
+	seen := map[string]int{}
+	a, b := diff.Lines(was), diff.Lines(now)
+	for _, at := range diff.Diff(was, now) {
+		old, lines := a[at.A:at.A+at.ALen], b[at.B:at.B+at.BLen]
+		parts := []any{a[max(0, at.A-3):at.A], old, lines, a[at.A+at.ALen : min(len(a), at.A+at.ALen+3)]}
+		id := changeID(path, Modified, 0, parts...)
+		n := seen[id]
+		seen[id]++
+		if n > 0 {
+			id = changeID(path, Modified, n, parts...)
+		}
+		list = append(list, Change{
+			ID: id, What: Modified, Path: path, Git: inGit(path), Hunk: true, at: at, OldLine: at.A + 1, Line: at.B + 1, Old: old, New: lines,
+		})
+	}
+	return list
+}
+
+// WholeChange is a change of what is at a path that is no hunk: Added or Modified to v, ReviewAttributes to those of v, or v Removed.
+func WholeChange(path, what string, v *store.Version) Change {
+	parts := contentParts(v)
+	if what == ReviewAttributes {
+		parts = attributeParts(v)
+	}
+	return Change{ID: changeID(path, what, 0, parts...), What: what, Path: path, Dir: v.IsDir(), Git: inGit(path)}
 }
 
 // reviewTexts reads the two texts of an entity; ok is false if it is not for merging line by line.

@@ -31,7 +31,7 @@ func (m *merge) take(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	chosen, err := chooseChanges(all, m.sel.Hunks)
+	chosen, err := ChooseChanges(all, m.sel.Hunks)
 	if err != nil {
 		return err
 	}
@@ -91,14 +91,15 @@ func (m *merge) takeOf(ctx context.Context, e *entity, all []Change, mine []int,
 	e.chosen = true
 	t := *e.t
 	p := &part{full: e.t}
-	whole, hunks := false, map[diff.Change]bool{}
+	whole := false
+	var hunks []Change
 	attributes, names := false, false
 	for _, i := range mine {
 		c := &all[i]
 		switch {
 		case !chosen[i]:
 		case c.Hunk:
-			hunks[c.at] = true
+			hunks = append(hunks, *c)
 		case c.What == Modified:
 			whole = true
 		case c.What == Renamed:
@@ -123,7 +124,7 @@ func (m *merge) takeOf(ctx context.Context, e *entity, all []Change, mine []int,
 			if err != nil {
 				return err
 			}
-			p.text = takeHunks(texts[0], texts[1], hunks)
+			p.text = TakeHunks(texts[0], texts[1], hunks)
 			t.Content, t.Size, t.Holes, t.Mtime = blob.Sum(p.text), int64(len(p.text)), 0, p.full.Mtime
 		}
 	}
@@ -131,8 +132,12 @@ func (m *merge) takeOf(ctx context.Context, e *entity, all []Change, mine []int,
 	return nil
 }
 
-// takeHunks is base with some of the changes that make theirs of it.
-func takeHunks(base, theirs []byte, some map[diff.Change]bool) []byte {
+// TakeHunks is base with some of the changes that make theirs of it, which HunksOf has found.
+func TakeHunks(base, theirs []byte, hunks []Change) []byte {
+	some := map[diff.Change]bool{}
+	for i := range hunks {
+		some[hunks[i].at] = true
+	}
 	a, b := diff.Lines(base), diff.Lines(theirs)
 	out := []byte{}
 	at := 0
@@ -151,8 +156,8 @@ func takeHunks(base, theirs []byte, some map[diff.Change]bool) []byte {
 	return out
 }
 
-// chooseChanges says which changes ids name, each by enough of its beginning to be the only one.
-func chooseChanges(all []Change, ids []string) ([]bool, error) {
+// ChooseChanges says which changes ids name, each by enough of its beginning to be the only one.
+func ChooseChanges(all []Change, ids []string) ([]bool, error) {
 	out := make([]bool, len(all))
 	for _, id := range ids {
 		found := -1

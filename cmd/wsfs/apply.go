@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"wsfs/internal/daemon"
+	"wsfs/internal/report"
 	"wsfs/internal/ui"
 	"wsfs/store"
 	"wsfs/versions"
@@ -17,7 +18,7 @@ import (
 
 func (a *app) applyCmd() *cobra.Command {
 	var req daemon.ApplyRequest
-	var list bool
+	var list, changes bool
 	cmd := &cobra.Command{
 		Use: "apply [WS] [DIR]", ValidArgsFunction: a.completeOnlyWorkspace,
 		Short: "Write a workspace's changes back to the directory that it came from",
@@ -36,6 +37,7 @@ func (a *app) applyCmd() *cobra.Command {
 		if list {
 			return a.listApplied(ctx, w, req.Workspace)
 		}
+		req.List = changes
 		var res daemon.ApplyReply
 		err = a.ask(ctx, w.store, func(c *daemon.Client) (err error) {
 			res, err = c.Apply(ctx, req)
@@ -44,10 +46,15 @@ func (a *app) applyCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if changes {
+			return a.toApply(&res)
+		}
 		return a.applied(&res, req.DryRun)
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&req.Only, "only", nil, "only paths that match this glob, or lie in a directory that does; may be repeated")
+	f.StringSliceVar(&req.Hunks, "hunks", nil, "only these changes, by their ids as --changes or `wsfs review` has them; separated by commas, may be repeated")
+	f.BoolVar(&changes, "changes", false, "list what would be written by file and hunk, with the ids, and write nothing")
 	f.BoolVarP(&req.DryRun, "dry-run", "n", false, "say what would be written, and write nothing")
 	f.BoolVar(&list, "list", false, "list what was applied so far, when and by whom")
 	a.jsonFlag(cmd)
@@ -116,6 +123,34 @@ func (a *app) originHere(ctx context.Context, dir string) (string, error) {
 		return "", daemon.Fail(daemon.ExitUsage, "apply: which workspace? You are in no mount, and none came from %s: %w", cwd, syscall.ENOENT)
 	}
 	return best.Name, nil
+}
+
+// toApply prints of which changes an apply would consist.
+func (a *app) toApply(res *daemon.ApplyReply) error {
+	for _, l := range res.Changes {
+		if a.json {
+			if err := a.out.JSON(l); err != nil {
+				return err
+			}
+			continue
+		}
+		c := &versions.Change{ID: l.ID, What: l.What, Path: l.Path, Dir: l.Dir, Hunk: l.Line > 0, Line: l.Line}
+		for _, s := range l.Old {
+			c.Old = append(c.Old, []byte(s))
+		}
+		for _, s := range l.New {
+			c.New = append(c.New, []byte(s))
+		}
+		report.Change(a.out, c, true)
+	}
+	if len(res.Changes) > 0 {
+		return nil
+	}
+	err := daemon.Fail(daemon.ExitNothing, "apply %s to %s: there is nothing that it does not have", res.Workspace, ui.Name(string(res.Dir)))
+	if a.json {
+		return &quietError{err}
+	}
+	return err
 }
 
 // applied prints what an apply did or would do.

@@ -14,6 +14,7 @@ import (
 
 	"wsfs/fs"
 	"wsfs/internal/hosttree"
+	"wsfs/internal/report"
 	"wsfs/store"
 	"wsfs/versions"
 )
@@ -24,7 +25,10 @@ type ApplyRequest struct {
 	Workspace string   `json:"workspace"`
 	Dir       Path     `json:"dir,omitempty"`
 	Only      []string `json:"only,omitempty"` // glob patterns of paths; none: everything
-	DryRun    bool     `json:"dry_run,omitempty"`
+	// Hunks are the ids of the changes to be written, as List has them; none: all.
+	Hunks  []string `json:"hunks,omitempty"`
+	List   bool     `json:"list,omitempty"` // say of which changes it consists, and write nothing
+	DryRun bool     `json:"dry_run,omitempty"`
 }
 
 // ApplyReply says what was written, or would be. With conflicts nothing was.
@@ -36,6 +40,8 @@ type ApplyReply struct {
 	Conflicts []ApplyConflict `json:"conflicts,omitempty"`
 	Skipped   int             `json:"skipped,omitempty"` // changes that Only leaves out
 	Refused   []RefusedAttr   `json:"refused,omitempty"` // what the directory did not take
+
+	Changes []*report.ChangeLine `json:"changes,omitempty"` // with List
 }
 
 // AppliedPath is one path that was written: created, changed, merged, removed, mode, or xattr.
@@ -62,6 +68,9 @@ func (d *Daemon) apply(ctx context.Context, req ApplyRequest) (ApplyReply, error
 			return ApplyReply{}, Fail(ExitUsage, "apply --only %q: %w", g, err)
 		}
 	}
+	if len(req.Only) > 0 && len(req.Hunks) > 0 {
+		return ApplyReply{}, Fail(ExitUsage, "apply: paths or hunks, not both: %w", syscall.EINVAL)
+	}
 	s, f, release, err := d.acquire(ctx, req.Workspace)
 	if err != nil {
 		return ApplyReply{}, err
@@ -84,7 +93,7 @@ func (d *Daemon) apply(ctx context.Context, req ApplyRequest) (ApplyReply, error
 	if err := p.plan(ctx, f); err != nil {
 		return ApplyReply{}, err
 	}
-	if len(p.out.Conflicts) > 0 || req.DryRun {
+	if len(p.out.Conflicts) > 0 || req.DryRun || req.List {
 		return p.out, nil
 	}
 	if len(p.steps) > 0 {
@@ -135,6 +144,7 @@ type applying struct {
 	base *store.View // nil: nothing is known of what the directory was
 	at   store.Pin
 
+	hunks *applyHunks // nil: all of them
 	steps []step
 	equal map[string]hosttree.Entry    // what both came to by themselves
 	attrs map[string]map[string][]byte // extended attributes of the workspace, by path
@@ -153,6 +163,7 @@ type step struct {
 	// attrs are extended attributes to be set, or with nil taken away; what of hostAttrs they do not name stays.
 	attrs, hostAttrs map[string][]byte
 
+	part         bool // of what the workspace changed: the rest is still to come
 	isMerged     bool // with what the directory has: merged is to be there instead of what the workspace has
 	merged, ours []byte
 	foreign      bool // merged has something that the workspace does not
@@ -202,8 +213,18 @@ func (p *applying) plan(ctx context.Context, f *fs.FS) (err error) {
 		return err
 	}
 	p.equal, p.attrs = map[string]hosttree.Entry{}, map[string]map[string][]byte{}
+	if err := p.findHunks(ctx, paths); err != nil || p.req.List {
+		return err
+	}
 	for _, path := range paths {
-		if err := p.consider(ctx, path); err != nil {
+		do := p.consider
+		if p.hunks != nil {
+			if some, all := p.hunks.took(path); some && !all {
+				do = p.part
+				p.out.Skipped++
+			}
+		}
+		if err := do(ctx, path); err != nil {
 			return err
 		}
 	}
@@ -401,8 +422,12 @@ func (p *applying) decide(ctx context.Context, s *step) (do decision, why string
 	return doLeave, changedToo, nil
 }
 
-// selected reports whether --only names a path: itself, a directory above it, or without a slash its last part.
+// selected reports whether --hunks names a change of a path, or --only names it: itself, a directory above it, or without a slash its last part.
 func (p *applying) selected(name string) bool {
+	if p.hunks != nil {
+		some, _ := p.hunks.took(name)
+		return some
+	}
 	if len(p.req.Only) == 0 {
 		return true
 	}
@@ -420,9 +445,12 @@ func (p *applying) selected(name string) bool {
 	return false
 }
 
+// whole reports whether everything is to be applied.
+func (p *applying) whole() bool { return len(p.req.Only)+len(p.req.Hunks) == 0 }
+
 // choose keeps the steps that were asked for, and the new directories that they need.
 func (p *applying) choose() {
-	if len(p.req.Only) == 0 {
+	if p.whole() {
 		return
 	}
 	need := map[string]bool{}

@@ -207,6 +207,7 @@ func (p *applying) verify(ctx context.Context) error {
 			return Fail(ExitFailed, "apply to %s: %q is not what was just written; somebody else changes the directory, apply again", p.dir, s.path)
 		}
 		switch {
+		case s.part:
 		case s.keep:
 			p.equal[s.path] = s.base
 		case s.isMerged: // what the directory has besides is its own change, to be taken in
@@ -221,14 +222,14 @@ func (p *applying) verify(ctx context.Context) error {
 
 // note remembers what is equal now, and who made it so.
 func (p *applying) note(_ context.Context, who store.Attribution) error {
-	full := len(p.req.Only) == 0
+	full := p.whole()
 	for path, e := range p.equal {
 		e.Mtime, e.Ctime, e.Ino = 0, 0, 0 // too fresh to be trusted
 		p.idx.Move(path, e)
 		p.idx.MoveXattrs(path, p.attrs[path])
 	}
-	if len(p.equal) == 0 {
-		return nil // and no step: each ends up there
+	if len(p.equal)+len(p.steps) == 0 {
+		return nil
 	}
 	if full {
 		p.idx.Whole()
@@ -240,7 +241,7 @@ func (p *applying) note(_ context.Context, who store.Attribution) error {
 		return nil
 	}
 	return p.d.noteHost(p.at, hostNote{
-		Workspace: int64(p.ws.ID), What: "apply", Dir: Path(p.dir), Full: full, Only: p.req.Only, Paths: len(p.steps),
+		Workspace: int64(p.ws.ID), What: "apply", Dir: Path(p.dir), Full: full, Only: p.req.Only, Hunks: p.hunks.ids(), Paths: len(p.steps),
 	}, who)
 }
 
@@ -253,6 +254,7 @@ type Applied struct {
 	Seq       int64    `json:"seq"`
 	Paths     int      `json:"paths"`
 	Only      []string `json:"only,omitempty"`
+	Hunks     []string `json:"hunks,omitempty"` // ids of the changes, if not all
 	Session   string   `json:"session,omitempty"`
 	Command   string   `json:"command,omitempty"`
 	Argv      string   `json:"-"`
@@ -271,7 +273,7 @@ func ListApplied(ctx context.Context, st *store.Store, ws *store.Workspace) ([]A
 			continue
 		}
 		a := Applied{
-			Workspace: ws.Name, Dir: n.note.Dir, At: n.note.At, Seq: int64(n.pin.Seq), Paths: n.note.Paths, Only: n.note.Only, UID: n.note.UID,
+			Workspace: ws.Name, Dir: n.note.Dir, At: n.note.At, Seq: int64(n.pin.Seq), Paths: n.note.Paths, Only: n.note.Only, Hunks: n.note.Hunks, UID: n.note.UID,
 		}
 		if s, err := st.SessionByID(ctx, store.SessionID(n.note.Session)); err == nil {
 			a.Session = s.Name

@@ -25,6 +25,7 @@ type hostNote struct {
 	At        int64    `json:"at"` // ns
 	Full      bool     `json:"full"`
 	Only      []string `json:"only,omitempty"`
+	Hunks     []string `json:"hunks,omitempty"`
 	Paths     int      `json:"paths"`
 	Session   int64    `json:"session,omitempty"`
 	Command   int64    `json:"command,omitempty"`
