@@ -150,6 +150,7 @@ func (f *FS) OpenDir(c *Call, ino store.Ino) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.readsListing(n)
 	return f.listing(n), nil
 }
 

@@ -100,6 +100,7 @@ type FS struct {
 	pinned    store.Seq             // guarded by mu; history up to here is named by a fork, tag or pin
 	closed    bool                  // guarded by mu
 	dirsAhead dirsAhead             // guarded by mu
+	reading   *reading              // guarded by mu; nil: nobody wants to know what is read
 	// unsettled are the nodes with a provisional content (patch.go).
 	unsettled map[*node]blob.Staged // guarded by mu
 }

@@ -53,6 +53,7 @@ func (f *FS) Open(c *Call, ino store.Ino, flags uint32) (*Handle, error) {
 	if write || asked && n.young(f.now()) {
 		n.met(who)
 	}
+	f.readsContent(n, flags)
 	h := f.newHandle(c, n, flags, who)
 	if read && f.tracks.on.Load() {
 		f.reads(n, who.Session)

@@ -30,6 +30,7 @@ func (f *FS) writable(op, name string) error {
 func (f *FS) Lookup(c *Call, parent store.Ino, name string) (Attr, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.readsName(parent, name)
 	if p := f.known(parent); p != nil && p.dir == nil && p.loading == nil && p.isDir() && len(name) <= store.MaxName && p.ino == p.id {
 		switch n, ok, err := f.ask(c, p, name); {
 		case err != nil:
@@ -217,6 +218,7 @@ func (f *FS) Readlink(c *Call, ino store.Ino) (string, error) {
 	if n.v.Mode&syscall.S_IFMT != syscall.S_IFLNK {
 		return "", inoErr("readlink", n, syscall.EINVAL)
 	}
+	f.readsContent(n, syscall.O_RDONLY)
 	return n.v.Target, nil
 }
 

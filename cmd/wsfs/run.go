@@ -33,6 +33,7 @@ type runOptions struct {
 	quiet   bool
 	keep    bool
 	atomic  bool
+	serial  bool // an atomic run fails if what it read has changed
 	look    bool // keep the fork of an atomic run that failed
 	argv    []string
 }
@@ -60,8 +61,8 @@ func (a *app) runCmd() *cobra.Command {
 		switch {
 		case o.atomic && o.fork != nil:
 			return daemon.Fail(daemon.ExitUsage, "run: --atomic makes a fork of its own; leave --fork out")
-		case o.look && !o.atomic:
-			return daemon.Fail(daemon.ExitUsage, "run: --keep goes with --atomic")
+		case (o.look || o.serial) && !o.atomic:
+			return daemon.Fail(daemon.ExitUsage, "run: --keep and --serializable go with --atomic")
 		}
 		return a.runIn(cmd.Context(), &o)
 	}
@@ -76,6 +77,7 @@ func (a *app) runCmd() *cobra.Command {
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "do not tell what was changed")
 	f.BoolVar(&o.keep, "keep-workspace", false, "where both the workspace and its directory changed a file, go on with the workspace's")
 	f.BoolVar(&o.atomic, "atomic", false, "what CMD changes appears in the workspace as one change if it ends with 0, and else not at all")
+	f.BoolVar(&o.serial, "serializable", false, "with --atomic: not at all either if a file or directory that CMD read was changed in the workspace meanwhile")
 	f.BoolVar(&o.look, "keep", false, "with --atomic: keep the fork that CMD worked in if nothing comes of it")
 	a.workspaceOf(cmd)
 	return cmd
@@ -111,14 +113,14 @@ func (a *app) runIn(ctx context.Context, o *runOptions) error {
 	}}
 	if o.atomic {
 		spec.Command.Workspace = into // the fork is nobody's home
-		spec.Merge = &daemon.MergeRequest{From: p.Workspace, Into: into, Whole: true}
+		spec.Merge = &daemon.MergeRequest{From: p.Workspace, Into: into, Whole: true, Serializable: o.serial}
 	}
 	for _, arg := range o.argv {
 		spec.Command.Argv = append(spec.Command.Argv, []byte(arg))
 	}
 	if !p.mounted {
 		err := a.withDaemon(ctx, p.store, func(c *daemon.Client) error {
-			m, err := c.RunMount(ctx, daemon.RunMountRequest{Workspace: p.Workspace})
+			m, err := c.RunMount(ctx, daemon.RunMountRequest{Workspace: p.Workspace, Reads: o.serial})
 			spec.Mount, spec.Daemon = string(m.Mountpoint), m.PID
 			return err
 		})

@@ -67,6 +67,7 @@ func New(ctx context.Context, f *fs.FS, point string, o Options) (*Mount, error)
 				c.redo = v.redo
 				v.takeLeft(o.Kept)
 				v.ctl.again(o.Kept)
+				v.resume(o.Back)
 			}
 		}
 		m.onEnd = func() {

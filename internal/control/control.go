@@ -5,7 +5,7 @@
 //   - Reading changes nothing: no version is made, no row, no time. A directory of the past keeps its state by a pin for
 //     as long as somebody is in it; whoever gives the Entrance sees to that.
 //   - The tree is finite: at/ lists the tags and leads to every other state by name alone, blame/ has the names of the
-//     workspace.
+//     workspace, tx/ the transactions that are open.
 //   - Nothing grants more than the workspace: files about all of it belong to the owner of its root and have the root's
 //     permissions, blame/x those of x. Nothing but ctl can be written.
 //   - The text is what the command line prints elsewhere than on a terminal (package report).
@@ -36,6 +36,8 @@ type Options struct {
 	Past func(ctx context.Context, rev string) (*fs.Entrance, error)
 	// Status prints what `wsfs status` does.
 	Status func(ctx context.Context, o *ui.Out) error
+	// Tx are the open transactions; nil: none can be begun here.
+	Tx *Transactions
 	// Do runs a command for the thread pid; nil: nothing can be changed here.
 	Do func(ctx context.Context, pid uint32, words []string) Result
 }
@@ -68,6 +70,7 @@ const (
 	idCtl
 	idResult
 	idConflicts
+	idTx
 
 	blameMark = 1 << 38
 )
@@ -87,6 +90,7 @@ var names = []struct {
 	{"log", idLog, syscall.S_IFREG},
 	{"log.json", idLogJSON, syscall.S_IFREG},
 	{"status", idStatus, syscall.S_IFREG},
+	{"tx", idTx, syscall.S_IFDIR},
 }
 
 // staticFor is how long kernels may believe names that never change.
@@ -115,6 +119,8 @@ func (t *Tree) Lookup(c *fs.Call, dir uint64, name string) (fs.Found, error) {
 		return t.lookupBlame(c, dir, name)
 	case dir == idConflicts || dir&conflictMark != 0:
 		return t.lookupConflict(c, dir, name)
+	case dir == idTx:
+		return t.lookupTx(c, name)
 	}
 	return fs.Found{}, syscall.ENOTDIR
 }
@@ -139,8 +145,12 @@ func (t *Tree) GetAttr(c *fs.Call, id uint64) (fs.Attr, error) {
 		}
 		return a, nil
 	}
+	if id&txMark != 0 {
+		a.Mode = syscall.S_IFLNK | 0o777
+		return a, nil
+	}
 	switch id {
-	case idRoot, idAt, idBlame, idConflicts:
+	case idRoot, idAt, idBlame, idConflicts, idTx:
 		a.Mode, a.Nlink, a.Size = syscall.S_IFDIR|root.Mode&0o555, 2, 4096
 	case idCtl:
 		a.Mode = syscall.S_IFREG | root.Mode&0o666
@@ -183,6 +193,8 @@ func (t *Tree) ReadDir(c *fs.Call, id uint64) ([]fs.DirEntry, error) {
 		return t.readBlame(c, id)
 	case id == idConflicts || id&conflictMark != 0:
 		return t.readConflicts(c, id)
+	case id == idTx:
+		return t.readTx(c)
 	}
 	return nil, syscall.ENOTDIR
 }
@@ -216,9 +228,13 @@ func (t *Tree) Open(c *fs.Call, id uint64, flags uint32) (fs.Generated, error) {
 	return nil, syscall.EISDIR
 }
 
-// Readlink implements fs.Control: links below blame/ lead where those of the workspace do.
+// Readlink implements fs.Control: links below blame/ lead where those of the workspace do, those below tx/ to workspaces.
 func (t *Tree) Readlink(c *fs.Call, id uint64) (string, error) {
-	if id&blameMark == 0 {
+	switch {
+	case id&blameMark != 0:
+	case id&conflictMark == 0 && id&txMark != 0:
+		return t.readTxLink(c, id)
+	default:
 		return "", syscall.EINVAL
 	}
 	a, err := t.o.FS.AttrOf(c, store.Ino(id&^blameMark))

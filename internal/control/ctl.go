@@ -21,6 +21,9 @@ rollback [--yes] [--dry-run] REV [PATH...]
 fork [REV] NAME
 tag [--force] [REV] NAME
 tag -d NAME
+begin NAME                           # a transaction: work in .wsfs/tx/NAME, which nobody else sees, then
+commit [--ours | --theirs] NAME      # all of it appears as one change, or nothing does, or
+abort NAME                           # none of it ever was
 `
 
 // maxLine is the longest command line that ctl takes.
@@ -30,19 +33,17 @@ func (t *Tree) openCtl(flags uint32) (fs.Generated, error) {
 	if flags&syscall.O_ACCMODE != syscall.O_RDONLY && t.o.Do == nil {
 		return nil, fmt.Errorf("write to ctl: nothing can be changed in this mount: %w", syscall.EROFS)
 	}
-	return &ctl{t}, nil
+	return &ctl{t: t, help: whole(t.help)}, nil
 }
 
-// ctl is an open ctl: a write runs a command, a read tells which there are.
-type ctl struct{ t *Tree }
+// ctl is an open ctl: a write runs a command, a read tells which there are, and what is open.
+type ctl struct {
+	t    *Tree
+	help fs.Generated
+}
 
 // ReadAt implements fs.Generated.
-func (f *ctl) ReadAt(_ *fs.Call, p []byte, off int64) (int, error) {
-	if off >= int64(len(usage)) {
-		return 0, nil
-	}
-	return copy(p, usage[off:]), nil
-}
+func (f *ctl) ReadAt(c *fs.Call, p []byte, off int64) (int, error) { return f.help.ReadAt(c, p, off) }
 
 // WriteAt implements fs.Generated: p is one command line, wherever it is written to. The command goes on if the writer is
 // interrupted, since it may be half done.

@@ -32,7 +32,7 @@ func (d *Daemon) mountAll(ctx context.Context, req *MountRequest, kept *fuse.Kep
 			if err != nil {
 				return nil, err
 			}
-			return d.entrance(name, id, point, session), nil
+			return d.entrance(name, id, name, point, session), nil
 		},
 	}
 	o := d.mountOptions(req, allLabel)
@@ -40,10 +40,11 @@ func (d *Daemon) mountAll(ctx context.Context, req *MountRequest, kept *fuse.Kep
 	return fuse.NewAll(context.WithoutCancel(ctx), top, point, o)
 }
 
-// entrance leads into a workspace under a mount of all. It is opened when somebody goes in.
-func (d *Daemon) entrance(name string, id store.WorkspaceID, point, session string) *fs.Entrance {
+// entrance leads into a workspace that is in a mount beside what was mounted: under a mount of all, or as a transaction. It is opened when
+// somebody goes in. where is its path from the root of the mount.
+func (d *Daemon) entrance(name string, id store.WorkspaceID, where, point, session string) *fs.Entrance {
 	return &fs.Entrance{
-		Key: id, Path: name, Idle: d.liveIdle, Again: liveTree(id),
+		Key: id, Path: where, Idle: d.liveIdle, Again: liveTree(id, where),
 		Attr: func(c *fs.Call) (fs.Attr, error) {
 			c.Blocks()
 			s, err := d.slot(context.Background(), name, id)
@@ -61,7 +62,7 @@ func (d *Daemon) entrance(name string, id store.WorkspaceID, point, session stri
 				release()
 				return nil, fmt.Errorf("workspace %q was dropped: %w", name, syscall.ESTALE)
 			}
-			return &fs.Tree{FS: f, Control: d.controlOf(s, f, 0, point, name, session), Who: s.resolver(session), Close: release}, nil
+			return &fs.Tree{FS: f, Control: d.controlOf(s, f, 0, point, where, session), Who: s.resolver(session), Close: release}, nil
 		},
 	}
 }
@@ -83,20 +84,25 @@ func (d *Daemon) workspaceNames(ctx context.Context) ([]string, error) {
 
 // allMounts are the mounts that show every workspace.
 func (d *Daemon) allMounts() []*fuse.Mount {
+	return d.everyMount(func(m *mounted) bool { return m.req.All })
+}
+
+// everyMount is the mounts that match.
+func (d *Daemon) everyMount(match func(*mounted) bool) []*fuse.Mount {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var list []*fuse.Mount
 	for _, m := range d.mounts {
-		if m.req.All && m.m != nil {
+		if m.m != nil && match(m) {
 			list = append(list, m.m)
 		}
 	}
 	return list
 }
 
-// vacate closes a workspace under every mount of all; EBUSY if somebody is in it. No lock is held: the kernel is asked.
+// vacate closes a workspace under every mount that shows it beside others; EBUSY if somebody is in it. No lock is held: the kernel is asked.
 func (d *Daemon) vacate(id store.WorkspaceID) error {
-	for _, m := range d.allMounts() {
+	for _, m := range d.everyMount(func(*mounted) bool { return true }) {
 		if err := m.Vacate(id); err != nil {
 			return err
 		}

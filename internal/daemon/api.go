@@ -107,8 +107,9 @@ type MountRequest struct {
 	// Conflicts are rules as fs.ParseRules reads them: what becomes of writes over what the writer has not seen.
 	Conflicts []string `json:"conflicts,omitempty"`
 
-	run  bool     // for `wsfs run`
-	held *os.File // of such a mount: says that its directory is in use
+	run   bool     // for `wsfs run`
+	reads bool     // what is read by it is remembered
+	held  *os.File // of such a mount: says that its directory is in use
 }
 
 // What survives a power loss once a call has returned: what was synced, or everything.

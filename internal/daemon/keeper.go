@@ -295,7 +295,10 @@ func (d *Daemon) reopen(ctx context.Context, l *left) error {
 	default:
 		l.show, err = d.showLive(ctx, ws.Name, req.Session)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return d.reopenAll(ctx, l) // transactions
 }
 
 // serveAgain serves a mount that the kernel has already.
@@ -313,13 +316,13 @@ func (d *Daemon) serveAgain(ctx context.Context, l *left) error {
 	var err error
 	if req.All {
 		m, err = d.mountAll(ctx, &req, l.kept, l.back)
-		for _, s := range l.again { // the mount has them now
-			s.release()
-		}
-		l.again = nil
 	} else {
-		m, err = d.serveShown(ctx, &req, l.show, l.kept)
+		m, err = d.serveShown(ctx, &req, l.show, l.kept, l.back)
 	}
+	for _, s := range l.again { // the mount has them now
+		s.release()
+	}
+	l.again = nil
 	if err != nil {
 		_ = syscall.Close(fd)
 		return err

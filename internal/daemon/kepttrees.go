@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,19 +15,27 @@ import (
 )
 
 // How the trees of a mount, beside what was mounted, are called for the daemon after this one (fs.Entrance.Again): a
-// workspace under a mount of all by its number, a state of the past by where it is.
+// workspace by its number, and by where it is unless that is its name; a state of the past by where it is.
 
 const (
 	liveTreePrefix = "workspace "
 	pastTreePrefix = "past "
 )
 
-func liveTree(id store.WorkspaceID) string { return liveTreePrefix + strconv.FormatInt(int64(id), 10) }
+func liveTree(id store.WorkspaceID, where string) string {
+	s := liveTreePrefix + strconv.FormatInt(int64(id), 10)
+	if strings.Contains(where, "/") {
+		s += " " + where
+	}
+	return s
+}
 
-func liveTreeID(what string) (store.WorkspaceID, bool) {
+// liveTreeOf reads what liveTree wrote; where is "" for one that is called by its name.
+func liveTreeOf(what string) (id store.WorkspaceID, where string, ok bool) {
 	s, ok := strings.CutPrefix(what, liveTreePrefix)
-	id, err := strconv.ParseInt(s, 10, 64)
-	return store.WorkspaceID(id), ok && err == nil
+	s, where, _ = strings.Cut(s, " ")
+	n, err := strconv.ParseInt(s, 10, 64)
+	return store.WorkspaceID(n), where, ok && err == nil
 }
 
 type keptPast struct {
@@ -49,12 +58,12 @@ func pastTree(id store.WorkspaceID, rev string, at versions.Place, where string)
 func (d *Daemon) again(point, session string) func(what string) (*fs.Entrance, error) {
 	return func(what string) (*fs.Entrance, error) {
 		ctx := context.Background()
-		if id, ok := liveTreeID(what); ok {
+		if id, where, ok := liveTreeOf(what); ok {
 			ws, err := d.aliveWorkspace(ctx, id)
 			if err != nil {
 				return nil, err
 			}
-			return d.entrance(ws.Name, id, point, session), nil
+			return d.entrance(ws.Name, id, cmp.Or(where, ws.Name), point, session), nil
 		}
 		var k keptPast
 		text, ok := strings.CutPrefix(what, pastTreePrefix)
@@ -84,10 +93,10 @@ func (d *Daemon) aliveWorkspace(ctx context.Context, id store.WorkspaceID) (*sto
 	return ws, err
 }
 
-// reopenAll opens the workspaces that were open in a mount of all: those that have a ledger.
+// reopenAll opens the workspaces that were open in a mount beside what was mounted: those that have a ledger.
 func (d *Daemon) reopenAll(ctx context.Context, l *left) error {
 	for view, what := range l.kept.Views() {
-		id, ok := liveTreeID(what)
+		id, _, ok := liveTreeOf(what)
 		if !ok || !d.wasLive(id) {
 			continue
 		}
@@ -99,7 +108,7 @@ func (d *Daemon) reopenAll(ctx context.Context, l *left) error {
 			}
 		}
 		if err != nil {
-			d.log.Error("a workspace under a mount of all cannot go on", "workspace", id, "error", err)
+			d.log.Error("a workspace in a mount cannot go on", "workspace", id, "error", err)
 		}
 	}
 	return nil

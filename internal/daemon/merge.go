@@ -21,6 +21,7 @@ type merging struct {
 	who  store.Attribution
 	from frozen
 	sel  versions.MergeSelect
+	read *versions.Reads // nil: what From has read does not matter
 }
 
 // merge takes what one workspace has changed into another one, as one change by the caller.
@@ -45,6 +46,9 @@ func (d *Daemon) mergeAs(ctx context.Context, req MergeRequest, who *store.Attri
 	if len(req.Only) > 0 && len(req.Hunks) > 0 {
 		return MergeReply{}, Fail(ExitUsage, "merge: a path or hunks, not both: %w", syscall.EINVAL)
 	}
+	if req.Serializable && !req.Whole {
+		return MergeReply{}, Fail(ExitUsage, "merge: serializable goes with whole: %w", syscall.EINVAL)
+	}
 	rev, err := versions.Parse(req.From, time.UTC)
 	if err != nil {
 		return MergeReply{}, err
@@ -66,7 +70,29 @@ func (d *Daemon) mergeAs(ctx context.Context, req MergeRequest, who *store.Attri
 	if m.from, err = d.freeze(ctx, rev); err != nil {
 		return MergeReply{}, err
 	}
+	if req.Serializable {
+		if err := m.reads(); err != nil {
+			return MergeReply{}, err
+		}
+	}
 	return m.run(ctx)
+}
+
+// reads finds out what was read in From.
+func (m *merging) reads() error {
+	f, release := m.from.slot.hold()
+	if f == nil {
+		return Fail(ExitFailed, "merge %s: what was read in it is not known any more, since it is mounted nowhere: nothing was changed", m.from.ws.Name)
+	}
+	defer release()
+	list, ok := f.Reads()
+	if !ok {
+		return Fail(ExitFailed, "merge %s: what was read in it is not known: the daemon was started again meanwhile, or it was mounted otherwise; nothing was changed",
+			m.from.ws.Name)
+	}
+	read := versions.Reads(list)
+	m.read = &read
+	return nil
 }
 
 // run plans while the writers of the target go on, and plans once more only if they changed something before they could be held.
@@ -113,6 +139,13 @@ func (m *merging) plan(ctx context.Context, at versions.Place) (*versions.MergeP
 		return nil, Fail(ExitNothing, "%s: nothing to do: all that was changed there is here already", m.what())
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w; nothing was changed", m.what(), err)
+	}
+	if m.read != nil {
+		changed, err := versions.ReadsChanged(ctx, m.d.st, versions.Place{Timeline: m.from.ws.Base, Seq: m.from.ws.BaseSeq}, at, m.read)
+		if err != nil {
+			return nil, fmt.Errorf("%s: compare what was read: %w; nothing was changed", m.what(), err)
+		}
+		plan.Conflicts = append(plan.Conflicts, changed...)
 	}
 	return plan, nil
 }

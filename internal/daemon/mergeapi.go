@@ -18,6 +18,9 @@ type MergeRequest struct {
 	DryRun bool     `json:"dry_run,omitempty"`
 	// Whole: if anything is a conflict, nothing is done at all.
 	Whole bool `json:"whole,omitempty"`
+	// Serializable: it is a conflict, too, if something that was read in From has changed in Into since From was forked from it.
+	// It goes with Whole, and with a From whose only mounts were made by RunMountRequest.Reads.
+	Serializable bool `json:"serializable,omitempty"`
 }
 
 // MergeReply says what a merge did, or would do.

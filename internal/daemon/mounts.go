@@ -141,7 +141,10 @@ func (d *Daemon) mountOn(ctx context.Context, req *MountRequest, kept *fuse.Kept
 		return nil, nil, err
 	}
 	req.Workspace, req.ReadOnly = show.workspace, req.ReadOnly || show.seq != 0
-	m, err := d.serveShown(ctx, req, show, kept)
+	if req.reads {
+		show.f.WatchReads()
+	}
+	m, err := d.serveShown(ctx, req, show, kept, nil)
 	if err != nil {
 		show.release()
 	}
@@ -149,9 +152,9 @@ func (d *Daemon) mountOn(ctx context.Context, req *MountRequest, kept *fuse.Kept
 }
 
 // serveShown mounts what show has open, or goes on with the mount of it that kept is of.
-func (d *Daemon) serveShown(ctx context.Context, req *MountRequest, show *shown, kept *fuse.Kept) (*fuse.Mount, error) {
+func (d *Daemon) serveShown(ctx context.Context, req *MountRequest, show *shown, kept *fuse.Kept, back []uint64) (*fuse.Mount, error) {
 	o := d.mountOptions(req, show.label())
-	o.Kept, o.BeforeReply, o.Again = kept, d.o.beforeReply, d.again(string(req.Mountpoint), req.Session)
+	o.Kept, o.BeforeReply, o.Back, o.Again = kept, d.o.beforeReply, back, d.again(string(req.Mountpoint), req.Session)
 	o.Resolver, o.Control = show.resolver, d.controlOf(show.slot, show.f, show.seq, string(req.Mountpoint), "", req.Session)
 	return fuse.New(context.WithoutCancel(ctx), show.f, string(req.Mountpoint), o)
 }

@@ -36,6 +36,8 @@ type RunReply struct {
 // the process that asks, and longer if others use it.
 type RunMountRequest struct {
 	Workspace string `json:"workspace"`
+	// Reads: what is read by the mount is remembered, for MergeRequest.Serializable. It must be the first mount of the workspace.
+	Reads bool `json:"reads,omitempty"`
 }
 
 // RunMountReply says where it is.

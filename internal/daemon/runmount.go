@@ -58,7 +58,7 @@ func (d *Daemon) runMount(ctx context.Context, req RunMountRequest) (RunMountRep
 		if err != nil {
 			return RunMountReply{}, err
 		}
-		if _, err := d.mount(ctx, MountRequest{Workspace: ws.Name, Mountpoint: Path(point), Suid: true, AllowOther: os.Geteuid() == 0, run: true, held: held}); err != nil {
+		if _, err := d.mount(ctx, MountRequest{Workspace: ws.Name, Mountpoint: Path(point), Suid: true, AllowOther: os.Geteuid() == 0, run: true, reads: req.Reads, held: held}); err != nil {
 			_ = os.Remove(point)
 			_ = held.Close()
 			return RunMountReply{}, err

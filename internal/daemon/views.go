@@ -38,11 +38,16 @@ func (d *Daemon) controlOf(s *slot, f *fs.FS, seq store.Seq, point, dir, session
 			t.Row("store", ui.Name(d.o.Store))
 			t.Row("here", fmt.Sprintf("workspace %s on %s", mountLabel(s.name, seq), ui.Name(path.Join(point, dir))))
 			st.Print(out, t)
+			open, err := d.transactions(ctx, s.id, s.name)
+			for _, x := range open {
+				t.Row("transaction", fmt.Sprintf("%s in .wsfs/tx/%s, since %s", ui.Name(x.Name), ui.Name(x.Name), out.Time(x.Begun)))
+			}
 			t.Print()
-			return nil
+			return err
 		},
 	}
 	if seq == 0 && !f.Workspace().ReadOnly {
+		o.Tx = d.txTree(s, point, dir, session)
 		o.Do = func(ctx context.Context, pid uint32, words []string) control.Result {
 			ctx = context.WithValue(ctx, peerKey{}, int(pid))
 			return d.runWords(context.WithValue(ctx, sessionKey{}, session), s, words)

@@ -61,6 +61,12 @@ func (d *Daemon) words(ctx context.Context, s *slot, words []string) (string, er
 		return d.forkWords(ctx, s, args)
 	case "tag":
 		return d.tagWords(ctx, s, args)
+	case "begin":
+		return d.beginWords(ctx, s, args)
+	case "commit":
+		return d.commitWords(ctx, s, args)
+	case "abort":
+		return d.abortWords(ctx, s, args)
 	}
 	return "", Fail(ExitUsage, "there is no command %s; reading ctl tells which there are: %w", ui.Quote(name), syscall.EINVAL)
 }
