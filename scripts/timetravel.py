@@ -1,5 +1,5 @@
 """The measurements of scripts/bench that have no side on ext4 to be compared with: fork, rollback, undo, diff,
-blame; and import, beside `cp -a`.
+merge, blame; and import, beside `cp -a`.
 
 Each prints medians beside the bar it has to stay below. "in the store" is a Go benchmark of this repository, "CLI" a whole
 process from its start to its end, beside a daemon that has the workspace mounted.
@@ -7,7 +7,7 @@ process from its start to its end, beside a daemon that has the workspace mounte
 import http.client, json, os, random, re, shutil, socket, statistics, subprocess, sys, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-NAMES = ("fork", "rollback", "diff", "blame", "import")
+NAMES = ("fork", "rollback", "diff", "merge", "blame", "import")
 
 
 def fail(what, out=""):
@@ -186,6 +186,40 @@ class TimeTravel:
         if len(self.out.splitlines()) != 100:
             fail(f"diff: {len(self.out.splitlines())} lines, not 100")
         self.row("the same, CLI, as a patch", [self.cli("diff", "main@before", "main") for _ in range(n)])
+        self.end()
+
+    def merge(self):
+        plan = self.gobench("./versions", "^BenchmarkMerge$", 3)["Merge"]
+        whole = self.gobench("./internal/daemon", "^BenchmarkMerge$", 3)
+        self.row("merge of 100 changes with 100 others in 100,000 files, the plan", plan)
+        self.row("the same, whole, in the daemon, of a mounted workspace", whole["Merge/mounted"], 0.100)
+        self.row("the same, of one that is opened for it", whole["Merge/idle"], 0.100)
+        self.begin("merge", lambda d: tree(d, 100, 1000))
+        d = Daemon(self.store)
+        every = os.path.join(self.base, "all")
+        os.mkdir(every)
+        self.cli("mount", "--all", every)
+        d.fork("main", "theirs")
+        for n in range(100):
+            f = f"{every}/theirs/d{n}/f{n * 7}"
+            if n % 4 == 0:
+                os.rename(f, f + ".moved")
+            elif n % 4 == 1:
+                os.unlink(f)
+            else:
+                with open(f, "a" if n % 4 == 2 else "w") as out:
+                    out.write("theirs\n")
+            with open(f"{self.mnt}/d{n}/f{n * 7 + 1}", "w") as out:
+                out.write("ours\n")
+        took = []
+        for i in range(max(self.a.runs, 5)):
+            d.fork("main", f"into{i}")
+            os.listdir(f"{every}/into{i}/d0")
+            self.cli("sync")
+            took.append(self.cli("merge", "theirs", f"into{i}"))
+            if "25 removed" not in self.out or "25 renamed" not in self.out:
+                fail("merge", self.out[-300:])
+        self.row("the same, CLI, a whole process beside the daemon", took, 0.100)
         self.end()
 
     def blame(self):

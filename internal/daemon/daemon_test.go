@@ -18,7 +18,7 @@ import (
 	"wsfs/store/sqlite"
 )
 
-func newStore(t *testing.T) string {
+func newStore(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "store")
 	if err := store.Init(context.Background(), dir, sqlite.Driver()); err != nil {
@@ -29,7 +29,7 @@ func newStore(t *testing.T) string {
 }
 
 // checkAtEnd tests every invariant of the store when whoever had it open is gone.
-func checkAtEnd(t *testing.T, dir string) {
+func checkAtEnd(t testing.TB, dir string) {
 	t.Helper()
 	t.Cleanup(func() {
 		var st *store.Store
@@ -53,7 +53,7 @@ func checkAtEnd(t *testing.T, dir string) {
 	})
 }
 
-func local(t *testing.T, dir string) *Client {
+func local(t testing.TB, dir string) *Client {
 	t.Helper()
 	c, err := InProcess(context.Background(), Options{Store: dir, Driver: sqlite.Driver(), Version: "test"})
 	if err != nil {

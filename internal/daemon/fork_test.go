@@ -100,7 +100,7 @@ func rows(t *testing.T, c *Client) map[string]int64 {
 	return st.Rows
 }
 
-func mustFork(t *testing.T, c *Client, revision, name string) ForkReply {
+func mustFork(t testing.TB, c *Client, revision, name string) ForkReply {
 	t.Helper()
 	res, err := c.Fork(context.Background(), ForkRequest{Revision: revision, Name: name})
 	if err != nil {
