@@ -405,12 +405,9 @@ func (h *Handle) Flush(c *Call, owner uint64) error {
 	return f.cut(c, n, fl, by)
 }
 
-// flushed waits for the disk on behalf of a durable mount, when what was written is a version already: the timer's, or
-// another closer's.
+// flushed waits for the version that has what was written already: the timer's, or another closer's, who may be waiting for it still.
+// If that one was told that it failed, so is this one: the file is in memory and nowhere else.
 func (f *FS) flushed(c *Call, n *node) error {
-	if !c.Durable {
-		return nil
-	}
 	f.mu.Lock()
 	slot := n.slot
 	f.mu.Unlock()

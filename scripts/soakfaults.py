@@ -1,21 +1,22 @@
 """A soak with faults (scripts/soak --faults): programs work on a mount while its daemon is killed, stopped and starved.
 
-The store lies on a file system of its own, an ext4 image of 6 GiB, so that its disk can be full. Writers know what they were told:
-what was acknowledged must be there after each fault and at the end, whole; what an error was returned for may be as before, as
-after, or a part. Faults, one after the other, at random:
+The store lies on a file system of its own, an ext4 image of 6 GiB, so that its disk can be full, below a loopback that fails on
+command (scripts/loopback -faults). Writers know what they were told: what was acknowledged must be there after each fault and at the
+end, whole; what an error was returned for may be as before, as after, or a part. Faults, one after the other, at random:
 
     kill   kill -9 of the daemon; the mount outlives it, its keeper starts the next one
     stop   SIGSTOP of the daemon for seconds
     full   the store's disk full for seconds; the writers may get ENOSPC, and nothing else
+    eio    the store's disk answers EIO to fsyncs, to all that changes it, or to reads, too, for seconds; the writers may get EIO until
+           another daemon comes, after a kill -9 or a `wsfs daemon --replace`, and nothing else
     drop   /proc/sys/vm/drop_caches
     gc     wsfs gc, while everybody works
     fork   a fork, a tag, a rollback to it, of a workspace of its own
-
-EIO is not among them: the kernels of these machines have no device mapper that fails.
 """
 import errno, os, random, shutil, signal, subprocess, sys, threading, time
 
 from scale import World, drop_caches, sh
+from timetravel import ROOT, fail
 
 UNKNOWN = object()  # what an error was returned for
 
@@ -71,7 +72,7 @@ class Writer(threading.Thread):
             self.did += 1
         except OSError as e:
             self.errors[e.errno] = self.errors.get(e.errno, 0) + 1
-            if e.errno != errno.ENOSPC or not self.soak.full_until > time.time() - 60:
+            if not self.soak.may_fail.get(e.errno, 0) > time.time() - 60:
                 raise
             time.sleep(0.05)
 
@@ -97,34 +98,44 @@ class Writer(threading.Thread):
 
 
 class Faults:
-    def __init__(self, minutes, work, seed):
+    def __init__(self, minutes, work, seed, only=""):
         self.work, self.seed, self.r = work, seed, random.Random(seed)
-        self.disk = f"{work}/disk"
+        self.below, self.disk, self.faulty = f"{work}/below", f"{work}/disk", f"{work}/fails"
+        os.mkdir(self.below)
         os.mkdir(self.disk)
         sh(["truncate", "-s", "6G", f"{work}/image"])
         sh(["mkfs.ext4", "-q", "-F", "-m", "0", f"{work}/image"])
-        sh(["mount", "-o", "loop", f"{work}/image", self.disk])
+        sh(["mount", "-o", "loop", f"{work}/image", self.below])
+        sh(["go", "build", "-o", f"{work}/loopback", "./scripts/loopback"], cwd=ROOT)
+        self.loopback = subprocess.Popen([f"{work}/loopback", "-faults", self.faulty, self.below, self.disk])
+        while not os.path.ismount(self.disk):
+            if self.loopback.poll() is not None:
+                fail("scripts/loopback does not mount")
+            time.sleep(0.01)
         self.w = World(self.disk)
+        self.w.mnt = f"{work}/mnt"  # not on that disk
+        os.mkdir(self.w.mnt)
         self.w.up()
         self.w.cli("import", f"{self.disk}/empty", "other")
-        self.other = f"{self.disk}/other"
+        self.other = f"{work}/other"
         os.mkdir(self.other)
         self.w.cli("mount", "other", self.other)
         self.began = time.time()
         self.until = self.began + 60 * minutes
         self.over, self.gate = threading.Event(), threading.Condition()
         self.inside, self.comparing = 0, False  # guarded by gate: how many writers work, and whether no more may begin
-        self.failures, self.did, self.full_until = [], {}, 0
+        self.faults = [f for f in (self.kill, self.stop, self.full, self.eio, self.drop, self.gc, self.fork) if f.__name__ in (only or f.__name__).split(",")]
+        self.failures, self.did = [], {}
+        self.may_fail = {}  # errno: until when a program may get it
 
     def run(self):
         writers = [Writer(self, n) for n in range(3)]
         for w in writers:
             w.start()
-        faults = [self.kill, self.stop, self.full, self.drop, self.gc, self.fork]
         todo = []
         while time.time() < self.until and not self.over.is_set():
             time.sleep(self.r.uniform(0.5, 3))
-            todo = todo or self.r.sample(faults, len(faults))
+            todo = todo or self.r.sample(self.faults, len(self.faults))
             fault = todo.pop()
             try:
                 self.say(f"{fault.__name__} ...")
@@ -147,10 +158,14 @@ class Faults:
                 self.compare(writers)
             except BaseException as e:
                 self.failures.append(f"the end: {e!r}")
-        print(f"seed {self.seed}; changes {sum(w.did for w in writers):,}, errors returned {sum(sum(w.errors.values()) for w in writers)} "
-              f"(ENOSPC, while the disk was full); faults: " + ", ".join(f"{k} {v}" for k, v in sorted(self.did.items())))
+        print(f"seed {self.seed}; changes {sum(w.did for w in writers):,}, errors returned, while the disk was full or failed: "
+              + ", ".join(f"{errno.errorcode[e]} {sum(w.errors.get(e, 0) for w in writers)}" for e in sorted({e for w in writers for e in w.errors}))
+              + "; faults: " + ", ".join(f"{k} {v}" for k, v in sorted(self.did.items())))
         for f in self.failures:
             print("FAILED", f)
+        if self.failures:  # what is wrong must be looked at
+            shutil.copytree(self.w.store, kept := f"{self.work}-failed", ignore=lambda at, names: [n for n in names if n.endswith("sock")])
+            print(f"the store is in {kept}")
         return not self.failures
 
     def say(self, what):
@@ -161,7 +176,7 @@ class Faults:
         with self.gate:
             self.comparing = True
             try:
-                if not self.gate.wait_for(lambda: not self.inside, 120):
+                if not any(self.gate.wait_for(lambda: not self.inside, 1) for _ in range(120)):
                     raise TimeoutError("a call does not return")
                 for w in writers:
                     if wrong := w.compare():
@@ -173,8 +188,11 @@ class Faults:
     def kill(self):
         pid = self.w.pid()
         os.kill(pid, signal.SIGKILL)
-        end = time.time() + 60
-        while time.time() < end:
+        self.next(pid)
+
+    def next(self, pid):
+        """Waits until another daemon than pid serves the mount: 60 s of looking, however long the soak itself was stopped."""
+        for _ in range(1200):
             try:
                 if self.w.pid() != pid:
                     os.stat(self.w.mnt)
@@ -192,12 +210,29 @@ class Faults:
         os.kill(pid, signal.SIGCONT)
 
     def full(self):
-        st = os.statvfs(self.disk)
-        self.full_until = time.time() + 3600
-        subprocess.run(["fallocate", "-l", str(max(1 << 20, st.f_bavail * st.f_frsize - (4 << 20))), f"{self.disk}/filler"], check=True)
+        st = os.statvfs(self.below)
+        self.may_fail[errno.ENOSPC] = time.time() + 3600
+        subprocess.run(["fallocate", "-l", str(max(1 << 20, st.f_bavail * st.f_frsize - (4 << 20))), f"{self.below}/filler"], check=True)
         time.sleep(self.r.uniform(1, 4))
-        os.unlink(f"{self.disk}/filler")
-        self.full_until = time.time()
+        os.unlink(f"{self.below}/filler")
+        self.may_fail[errno.ENOSPC] = time.time()
+
+    def eio(self):
+        pid = self.w.pid()
+        self.may_fail[errno.EIO] = time.time() + 3600
+        what, again = self.r.choice(("fsync", "write fsync", "write fsync names", "read write fsync names")), self.r.choice(("killed", "replaced"))
+        with open(self.faulty + ".new", "w") as f:
+            f.write(what)
+        self.say(f"{what} fail; then the daemon is {again}")
+        os.rename(self.faulty + ".new", self.faulty)
+        time.sleep(self.r.uniform(0.2, 3))
+        os.unlink(self.faulty)
+        if again == "killed":
+            os.kill(pid, signal.SIGKILL)
+        else:
+            self.w.cli("daemon", "--replace")
+        self.next(pid)
+        self.may_fail[errno.EIO] = time.time()
 
     def drop(self):
         drop_caches()
@@ -231,5 +266,8 @@ class Faults:
     def clean(self):
         subprocess.run([self.w.wsfs, "umount", "--all", "--lazy"], env=self.w.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(0.5)
-        subprocess.run(["umount", "--lazy", self.disk], stderr=subprocess.DEVNULL)
+        for at in (self.disk, self.below):
+            subprocess.run(["umount", "--lazy", at], stderr=subprocess.DEVNULL)
+        self.loopback.kill()
+        self.loopback.wait()
         shutil.rmtree(self.work, ignore_errors=True)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -33,6 +34,16 @@ type agent struct {
 	tmp     string        // a directory outside of the store
 	cut     time.Duration // how long what is dirty may stay so
 	now     func() time.Time
+	still   atomic.Int64 // when the write began that is going on, 0 if there is none
+}
+
+// clock is that of the agent's workspace unless it has another. It stands still while a file is written, however slow the machine is: what is open and
+// dirty for long becomes a version, and the model knows nothing of files that are half written.
+func (a *agent) clock() time.Time {
+	if began := a.still.Load(); began != 0 {
+		return time.Unix(0, began)
+	}
+	return time.Now()
 }
 
 func (a *agent) open(ctx context.Context, ws string) error {
@@ -47,7 +58,11 @@ func (a *agent) open(ctx context.Context, ws string) error {
 	if err != nil {
 		return err
 	}
-	if a.f, err = fs.Open(ctx, a.st, row, fs.Options{CutAfter: a.cut, Now: a.now}); err != nil {
+	now := a.now
+	if now == nil {
+		now = a.clock
+	}
+	if a.f, err = fs.Open(ctx, a.st, row, fs.Options{CutAfter: a.cut, Now: now}); err != nil {
 		return err
 	}
 	a.session = &store.Session{ID: a.st.NewSessionID(), Name: a.name, Workspace: row.ID}
@@ -197,6 +212,8 @@ func (a *agent) contents() []blob.Content {
 }
 
 func (a *agent) write(c *fs.Call, dir store.Ino, name string, op mop) error {
+	a.still.Store(time.Now().UnixNano())
+	defer a.still.Store(0)
 	flags := uint32(syscall.O_WRONLY | syscall.O_TRUNC)
 	if op.Kind == "append" {
 		flags = syscall.O_WRONLY | syscall.O_APPEND

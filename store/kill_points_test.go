@@ -88,7 +88,7 @@ func TestKillAtPoints(t *testing.T) {
 				}
 				itself := false
 				t.Run(fmt.Sprintf("%s/%d", p.name, turn), func(t *testing.T) {
-					itself = l.round(t, &fate{point: p.name, n: 1 + l.r.IntN(p.late), after: 3 * time.Second, keep: p.keep, ops: 80 + 300*min(tries, 1)})
+					itself = l.round(t, &fate{point: p.name, n: 1 + l.r.IntN(p.late), after: time.Duration(1+tries) * 3 * time.Second, keep: p.keep, ops: 80 + 300*min(tries, 1)})
 				})
 				if t.Failed() {
 					return

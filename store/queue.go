@@ -366,7 +366,7 @@ func (p *pipeline) stats() QueueStats {
 		Last: Slot(p.last.Load()), Written: Slot(p.j.written.Load()),
 		Durable: Slot(p.j.durable.Load()), Applied: Slot(p.applied.Load()),
 		PendingBytes: p.pending.Load(), Groups: p.groups.Load(),
-		Flushes: p.j.flushes.Load(), Syncs: p.j.syncs.Load(), Segments: p.j.segments(), Stalled: stalled,
+		Flushes: p.j.flushes.Load(), Syncs: p.j.syncs.Load(), Segments: p.j.segments(), Stalled: stalled, Stopped: p.brk.err(),
 	}
 }
 

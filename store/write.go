@@ -80,6 +80,7 @@ type QueueStats struct {
 	Flushes, Syncs                  int64 // writes to and fdatasync rounds of the journal
 	Segments                        int   // journal files
 	Stalled                         error // why the database takes no changes at the moment (disk full, locked), or nil
+	Stopped                         error // why nothing is acknowledged any more until the store is opened again, or nil
 }
 
 func errReadOnly(what string) error { return fmt.Errorf("%s: %w", what, ErrReadOnly) }

@@ -82,6 +82,8 @@ func (x *examiner) health(dir string) []finding {
 	switch {
 	case err != nil:
 		return []finding{fail(name, "", "%v", err)}
+	case st.Stopped != "":
+		list = append(list, fail(name, "mend the disk, then `wsfs daemon --replace`: mounts and what is open go on", "%s", st.Stopped))
 	case st.Stalled != "":
 		list = append(list, fail(name, "free space, or end the program that has the database; what was acknowledged is in the journal", "the database takes no changes: %s", st.Stalled))
 	case st.LastError != "":

@@ -20,17 +20,24 @@ func TestStalledDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("the disk that can be stopped is a mount of its own, which needs root")
 	}
-	bin := filepath.Join(t.TempDir(), "loopback")
-	if out, err := exec.Command("go", "build", "-o", bin, "wsfs/scripts/loopback").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	bin := buildLoopback(t)
 	for _, tr := range transports() {
 		t.Run(tr, func(t *testing.T) { stall(t, bin, tr) })
 	}
 }
 
-// stoppable mounts a disk that resume(false) stops.
-func stoppable(t *testing.T, bin string) (dir string, resume func(bool)) {
+func buildLoopback(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "loopback")
+	if out, err := exec.Command("go", "build", "-o", bin, "wsfs/scripts/loopback").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return bin
+}
+
+// stoppable mounts a disk that resume(false) stops, by the program that buildLoopback made.
+func stoppable(t *testing.T, bin string, flags ...string) (dir string, resume func(bool)) {
+	t.Helper()
 	base := t.TempDir()
 	back, dir := filepath.Join(base, "back"), filepath.Join(base, "disk")
 	for _, d := range []string{back, dir} {
@@ -38,7 +45,7 @@ func stoppable(t *testing.T, bin string) (dir string, resume func(bool)) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(bin, "-passthrough=false", back, dir)
+	cmd := exec.Command(bin, append(flags, "-passthrough=false", back, dir)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

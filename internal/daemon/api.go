@@ -169,6 +169,7 @@ type Status struct {
 	PendingBytes int64   `json:"pending_bytes"`    // of ops that the database does not have yet
 	Ending       bool    `json:"ending,omitempty"` // it lost its last mount and is about to end
 	Stalled      string  `json:"stalled,omitempty"`
+	Stopped      string  `json:"stopped,omitempty"`   // why nothing is acknowledged until another daemon opens the store
 	Conflicts    int64   `json:"conflicts,omitempty"` // that nobody has resolved, in all workspaces
 	LastError    string  `json:"last_error,omitempty"`
 	Budget       *Budget `json:"budget,omitempty"` // if `wsfs retain` limits the size

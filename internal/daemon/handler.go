@@ -257,6 +257,9 @@ func (d *Daemon) status(ctx context.Context) Status {
 	if q.Stalled != nil {
 		out.Stalled = q.Stalled.Error()
 	}
+	if q.Stopped != nil {
+		out.Stopped = q.Stopped.Error()
+	}
 	if b, err := d.st.Budget(ctx); err == nil && b.Cap > 0 {
 		out.Budget = &Budget{b, b.Tight()}
 	}

@@ -37,6 +37,8 @@ func (d *Daemon) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	m.value("wsfs_journal_syncs_total", float64(q.Syncs))
 	m.head("wsfs_stalled", "gauge", "1 while the database cannot be written (disk full, locked).")
 	m.value("wsfs_stalled", flag(q.Stalled != nil))
+	m.head("wsfs_stopped", "gauge", "1 since an error of the disk: nothing is acknowledged before the store is opened again.")
+	m.value("wsfs_stopped", flag(q.Stopped != nil))
 	_, n := d.errors.get()
 	m.head("wsfs_errors_total", "counter", "Errors in the log.")
 	m.value("wsfs_errors_total", float64(n))

@@ -43,7 +43,8 @@ func (d *Daemon) replace(ctx context.Context, req ReplaceRequest) error {
 		return Fail(ExitFailed, "replace the daemon: these mounts end with it (see docs/limits.md), so unmount them first: %s: %w",
 			strings.Join(bound, ", "), syscall.EBUSY)
 	}
-	if err := d.st.Apply(ctx, d.st.Last()); err != nil { // the next one has less to replay
+	// The next one has less to replay then. A store that has stopped applies nothing: to be opened again is what it needs.
+	if err := d.st.Apply(ctx, d.st.Last()); err != nil && d.st.QueueStats().Stopped == nil {
 		return err
 	}
 	if err := d.o.Keeper.Next(program); err != nil {

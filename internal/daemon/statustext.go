@@ -16,6 +16,10 @@ func (d *Status) Print(o *ui.Out, t *ui.Table) {
 		t.Row("stalled", d.Stalled)
 		t.Style(1, ui.Red)
 	}
+	if d.Stopped != "" {
+		t.Row("stopped", d.Stopped+"; `wsfs daemon --replace` opens it again, mounts go on")
+		t.Style(1, ui.Red)
+	}
 	if d.Conflicts > 0 {
 		t.Row("conflicts", fmt.Sprintf("%s open; `wsfs conflicts` lists them", ui.Count(d.Conflicts)))
 		t.Style(1, ui.Yellow)
