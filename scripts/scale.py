@@ -135,7 +135,7 @@ class Scale:
     # The size of a directory.
 
     def directory(self):
-        many, few = 100_000, 1000
+        many, few = 100_000, 100
         src = f"{self.work}/many"
         for name, n in (("large", many), ("small", few)):
             os.makedirs(f"{src}/{name}")
@@ -176,13 +176,13 @@ class Scale:
             w.down(), drop_caches(), w.up()
             for d in ("large", "small"):
                 t = time.perf_counter()
-                os.lstat(f"{w.mnt}/{d}/entry-000500")
+                os.lstat(f"{w.mnt}/{d}/entry-000050")
                 note(("one", "wsfs", d), t)
         m = {k: statistics.median(v) for k, v in got.items()}
         for when in ("first", "warm"):
             self.row(f"ls -U of 100,000 entries, {when} (ext4, wsfs)", m["ls -U", "ext4", when], m["ls -U", "wsfs", when], 2)
         self.row("find + stat of 100,000 entries (ext4, wsfs)", m["find", "ext4", "then"], m["find", "wsfs", "then"], None)
-        self.row("1,000 lookups among 1,000 and 100,000", m["lookups", "wsfs", "small"], m["lookups", "wsfs", "large"], 1.2)
+        self.row("1,000 lookups among 100 and 100,000", m["lookups", "wsfs", "small"], m["lookups", "wsfs", "large"], 1.2)
         self.row("the same on ext4", m["lookups", "ext4", "small"], m["lookups", "ext4", "large"], None)
         self.row("the very first lookup after mount, the same", m["one", "wsfs", "small"], m["one", "wsfs", "large"], None)
         w.down()

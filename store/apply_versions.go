@@ -38,6 +38,7 @@ type versionBatch struct {
 	// older moves the newest versions of inodes to those of before.
 	older  bulk
 	places map[blob.Ref][]byte // of contents that come with the batch or that files keep, as they are stored
+	stored []byte              // those that come with the batch, one behind the other
 	// settled is what to write in the place of provisional contents.
 	settled map[blob.Ref]blob.Ref
 }
@@ -69,6 +70,7 @@ func (b *versionBatch) reset() {
 	clear(b.at)
 	clear(b.dirs)
 	clear(b.places)
+	b.stored = b.stored[:0]
 	b.bulk.reset()
 	b.older.reset()
 }
@@ -261,7 +263,9 @@ func (b *versionBatch) supersede(ctx context.Context, w *writer, runs []versionR
 // place notes where a content is that comes with the batch.
 func (b *versionBatch) place(l *blob.Location) {
 	if l.Size <= blob.MaxBlob && len(l.Data)+int(l.Pack) > 0 {
-		b.places[l.Ref] = appendPlace(make([]byte, 0, 16+len(l.Data)), l)
+		at := len(b.stored)
+		b.stored = appendPlace(b.stored, l)
+		b.places[l.Ref] = b.stored[at:len(b.stored):len(b.stored)]
 	}
 }
 

@@ -35,6 +35,8 @@ type Driver struct {
 	// Checkpoint folds the database's own log into it. force waits for readers; otherwise it does what it can.
 	// It returns how many bytes of log are left that could not be folded.
 	Checkpoint func(ctx context.Context, q Queryer, force bool) (left int64, err error)
+	// EmptyLog gives the room of a log that is folded in back to the disk, unless somebody reads: it never waits.
+	EmptyLog func(ctx context.Context, q Queryer) error
 	// LogSize is the size of the database's own log in bytes; the applier checkpoints when it is large. It must be
 	// cheap.
 	LogSize func(dir string) int64

@@ -67,6 +67,7 @@ func (d *fakeDB) commitDurably(context.Context) error {
 }
 
 func (d *fakeDB) compact(context.Context) error { return nil }
+func (d *fakeDB) rest(context.Context) error    { return nil }
 
 // seqs are the seqs of the ops in the database.
 func (d *fakeDB) seqs() []Seq {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -136,6 +137,18 @@ func (j *journal) giveBack() bool {
 		freed = seg.remove() == nil || freed
 	}
 	return freed
+}
+
+// trim deletes the spare segments but one. What cannot be deleted is cleared away at the next start.
+func (j *journal) trim() {
+	j.mu.Lock()
+	n := max(0, len(j.ready)-1)
+	more := slices.Clone(j.ready[:n])
+	j.ready = slices.Delete(j.ready, 0, n)
+	j.mu.Unlock()
+	for _, seg := range more {
+		_ = seg.remove()
+	}
 }
 
 // relax ends what giveBack has begun, if there is room for a spare segment.

@@ -26,6 +26,8 @@ type backend interface {
 	commitDurably(ctx context.Context) error
 	// compact makes the database as small on the disk as it can be made quickly: a checkpoint that empties its log.
 	compact(ctx context.Context) error
+	// rest folds the database's log in and gives its room back, as far as nobody reads: it waits for nobody.
+	rest(ctx context.Context) error
 }
 
 // contents is what the write path needs of package blob.
@@ -52,6 +54,7 @@ type pipelineOptions struct {
 	groupBytes int64         // of one group at most, unless one op is larger
 	maxPending int64
 	segment    int64
+	rest       time.Duration // nothing has come for so long: time to fold the database's log in; 0: never
 	retry      time.Duration // the longest pause between attempts to apply a group that met a full disk
 	// at is called at named points of the applier; crash tests stop the process there.
 	at func(point string)
@@ -122,6 +125,7 @@ type pipeline struct {
 
 	tight    bool // the disk is full or nearly so; the applier's
 	tightOps int  // ops of a group while tight; the applier's
+	restless bool // something was committed since the last rest; the applier's
 
 	wake  chan struct{} // capacity 1: look at the queue
 	dirty chan struct{} // capacity 1: the journal has something to sync

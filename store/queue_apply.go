@@ -67,14 +67,19 @@ func (p *pipeline) collect() []queued {
 		p.idle = true
 		p.mu.Unlock()
 		var look <-chan time.Time
-		if p.tight {
+		switch {
+		case p.tight:
 			look = time.After(p.o.retry)
+		case p.restless && p.o.rest > 0:
+			look = time.After(p.o.rest)
 		}
 		select {
 		case <-p.wake:
 		case <-p.brk.tripped:
 		case <-look:
-			p.loosen(context.Background())
+			if p.loosen(context.Background()); !p.tight {
+				p.rest(context.Background())
+			}
 		}
 		p.mu.Lock()
 		p.idle = false
@@ -89,6 +94,16 @@ func (p *pipeline) collect() []queued {
 	}
 	todo := p.queue[:min(len(p.queue), n)]
 	return append([]queued(nil), todo[:fitting(todo, bytes)]...)
+}
+
+// rest makes the store small once nothing comes any more: what the database's log has twice, and segments that were there for a
+// stream of changes. What fails is tried again after the next changes.
+func (p *pipeline) rest(ctx context.Context) {
+	p.restless = false
+	if err := p.be.rest(ctx); err != nil {
+		p.o.log.Warn("could not fold the database's log in", "err", err)
+	}
+	p.j.trim()
 }
 
 // linger waits for the group to become complete. mu is held, and released meanwhile.
@@ -187,6 +202,7 @@ func (p *pipeline) has(ctx context.Context, slot int64) bool {
 func (p *pipeline) committed(last int64, staged []blob.Staged) {
 	p.cs.Applied(staged)
 	p.groups.Add(1)
+	p.restless = true
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := last - p.applied.Load()

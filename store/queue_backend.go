@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // startJournal replays what earlier starts left in the journal, then starts a new journal and the applier. Open calls
@@ -10,7 +11,7 @@ import (
 func (s *Store) startJournal(ctx context.Context) error {
 	o := pipelineOptions{
 		log: s.o.Log, groupOps: s.o.GroupOps, groupDelay: s.o.GroupDelay, maxPending: s.o.MaxPending,
-		segment: s.o.SegmentBytes, at: s.o.crashPoint, syncEvery: syncEvery,
+		segment: s.o.SegmentBytes, at: s.o.crashPoint, syncEvery: syncEvery, rest: restAfter,
 	}
 	o.fill()
 	brk := newBreaker(func(err error) {
@@ -43,6 +44,27 @@ func (s *Store) stopJournal() error {
 func (s *Store) compact(ctx context.Context) error {
 	_, err := s.checkpoint(ctx, true)
 	return err
+}
+
+const (
+	// restAfter is how long nothing has come when the applier rests.
+	restAfter = time.Second
+	// restBytes of the database's log are worth it: saving a file now and then is not.
+	restBytes = 1 << 20
+)
+
+// rest folds the database's log in. It takes no time of anybody's: what is appended meanwhile is acknowledged by the journal.
+func (s *Store) rest(ctx context.Context) error {
+	if s.drv.LogSize(s.dir) < restBytes {
+		return nil
+	}
+	left, err := s.checkpoint(ctx, false)
+	if left > 0 || err != nil {
+		return err
+	}
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	return s.dbError("empty the database's log", s.drv.EmptyLog(context.WithoutCancel(ctx), s.w.conn))
 }
 
 var (

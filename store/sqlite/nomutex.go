@@ -18,9 +18,12 @@ import (
 // SQLite asks for in its multi-thread mode (sqlite.org/threadsafe.html), and that mode differs in nothing but that a connection has no mutex.
 
 // connector opens connections without a mutex.
-type connector struct{ driver.Connector }
+type connector struct {
+	driver.Connector
+	log *gather // of the writer: kept for as long as its connection
+}
 
-func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err == nil {
 		withoutMutex(conn)
@@ -28,26 +31,35 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, err
 }
 
-func openDB(dsn string) (*sql.DB, error) {
+func openDB(dsn string) (*sql.DB, *connector, error) {
 	c, err := sqlite3.NewConnector(dsn)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return sql.OpenDB(connector{c}), nil
+	k := &connector{Connector: c}
+	return sql.OpenDB(k), k, nil
+}
+
+// handle is SQLite's own of a connection; 0 if it does not look as this version of the driver has it.
+func handle(conn driver.Conn) uintptr {
+	v := reflect.ValueOf(conn)
+	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
+		return 0
+	}
+	db := v.Elem().FieldByName("db")
+	if db.Kind() != reflect.Uintptr {
+		return 0
+	}
+	return uintptr(db.Uint())
 }
 
 // withoutMutex takes a new connection's mutex away and reports whether it did. Whatever does not look as this version of the driver has it
 // stays as it is: it is only slower.
 func withoutMutex(conn driver.Conn) bool {
-	v := reflect.ValueOf(conn)
-	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
+	db := handle(conn)
+	if db == 0 {
 		return false
 	}
-	handle := v.Elem().FieldByName("db")
-	if handle.Kind() != reflect.Uintptr || handle.Uint() == 0 {
-		return false
-	}
-	db := uintptr(handle.Uint())
 	tls := libc.NewTLS()
 	defer tls.Close()
 	mutex := lib.Xsqlite3_db_mutex(tls, db)

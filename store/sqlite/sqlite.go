@@ -55,6 +55,7 @@ func Driver() store.Driver {
 		Version:    version,
 		Classify:   classify,
 		Checkpoint: checkpoint,
+		EmptyLog:   emptyLog,
 		LogSize:    logSize,
 		CopyTo:     copyTo,
 		Sync:       syncLog,
@@ -86,7 +87,7 @@ func probe(dir string) (int, error) {
 	}
 	// A checkpoint that was cut short leaves a header that names more pages than the file has, until the log, which has
 	// them, is folded in again. writable_schema is what makes SQLite look at the header all the same.
-	db, err := openDB(dsn(path, "ro", url.Values{"immutable": {"1"}}, "writable_schema(1)"))
+	db, _, err := openDB(dsn(path, "ro", url.Values{"immutable": {"1"}}, "writable_schema(1)"))
 	if err != nil {
 		return 0, err
 	}
@@ -133,18 +134,22 @@ func open(ctx context.Context, dir string, mode store.Mode) (store.DB, error) {
 			}
 		}
 		// The journal mode is not among the pragmas: it must come after page_size.
-		w, err := openPool(ctx, dsn(path, m, url.Values{"_journal_mode": {"WAL"}, "_synchronous": {"NORMAL"}},
+		w, k, err := openPool(ctx, dsn(path, m, url.Values{"_journal_mode": {"WAL"}, "_synchronous": {"NORMAL"}},
 			fmt.Sprintf("busy_timeout(%d)", busyTimeout), fmt.Sprintf("page_size(%d)", pageSize), "auto_vacuum(2)", "wal_autocheckpoint(0)", "cache_size(-65536)",
 			"temp_store(memory)", fmt.Sprintf("journal_size_limit(%d)", logKept)), 1)
 		if err != nil {
 			return db, fmt.Errorf("open %s: %w", path, err)
 		}
 		db.Writer = w
+		if conn, err := w.Conn(ctx); err == nil {
+			_ = conn.Raw(func(c any) error { k.log = gatherLog(c); return nil }) // it returns nil
+			_ = conn.Close()                                                     // it goes back to the pool
+		}
 	}
 	// Readers may create the -shm file, but never write the database: query_only, and they never checkpoint.
 	pragmas := append([]string{fmt.Sprintf("busy_timeout(%d)", busyTimeout)}, readerPragmas()...)
 	db.Readers = max(4, 2*runtime.NumCPU())
-	r, err := openPool(ctx, dsn(path, "ro", nil, pragmas...), db.Readers)
+	r, _, err := openPool(ctx, dsn(path, "ro", nil, pragmas...), db.Readers)
 	if err != nil {
 		if db.Writer != nil {
 			_ = db.Writer.Close() // the first error counts
@@ -161,10 +166,10 @@ func readerPragmas() []string {
 	return []string{"query_only(1)", "wal_autocheckpoint(0)", "cache_size(-16384)", "temp_store(memory)"}
 }
 
-func openPool(ctx context.Context, dsn string, conns int) (*sql.DB, error) {
-	db, err := openDB(dsn)
+func openPool(ctx context.Context, dsn string, conns int) (*sql.DB, *connector, error) {
+	db, k, err := openDB(dsn)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
@@ -172,9 +177,9 @@ func openPool(ctx context.Context, dsn string, conns int) (*sql.DB, error) {
 	var n int64
 	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&n); err != nil {
 		_ = db.Close() // the first error counts
-		return nil, err
+		return nil, nil, err
 	}
-	return db, nil
+	return db, k, nil
 }
 
 func setVersion(ctx context.Context, q store.Execer, version int) error {
@@ -243,6 +248,15 @@ func checkpoint(ctx context.Context, q store.Queryer, force bool) (int64, error)
 		return 0, err
 	}
 	return max(0, pages-done) * pageSize, nil
+}
+
+func emptyLog(ctx context.Context, q store.Queryer) error {
+	var busy, pages, done, was int64
+	if err := scanOne(ctx, q, "PRAGMA busy_timeout(0)", &was); err != nil {
+		return err
+	}
+	err := scanOne(ctx, q, "PRAGMA wal_checkpoint(TRUNCATE)", &busy, &pages, &done)
+	return errors.Join(err, scanOne(ctx, q, fmt.Sprintf("PRAGMA busy_timeout(%d)", busyTimeout), &was))
 }
 
 func logSize(dir string) int64 {
