@@ -35,6 +35,8 @@ type Driver struct {
 	// Checkpoint folds the database's own log into it. force waits for readers; otherwise it does what it can.
 	// It returns how many bytes of log are left that could not be folded.
 	Checkpoint func(ctx context.Context, q Queryer, force bool) (left int64, err error)
+	// Bulk makes a Conn of a driver's connection for writing, around database/sql. It is closed before that, and used in its transactions.
+	Bulk func(conn any) (Conn, error)
 	// EmptyLog gives the room of a log that is folded in back to the disk, unless somebody reads: it never waits.
 	EmptyLog func(ctx context.Context, q Queryer) error
 	// LogSize is the size of the database's own log in bytes; the applier checkpoints when it is large. It must be
@@ -78,7 +80,7 @@ type DB struct {
 	Conn func() (Conn, error)
 }
 
-// Conn is a connection for reading, used by one goroutine at a time. The database must be open for as long.
+// Conn is a connection without database/sql, used by one goroutine at a time. The database must be open for as long.
 type Conn interface {
 	// Each runs a query, or a statement around several, and calls fn with each row until fn fails, which is its error then. args are
 	// int64, []byte, string or nil. fn must not use the connection. The end of ctx ends the query.

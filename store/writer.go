@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,30 +17,31 @@ type writer struct {
 	mu   sync.Mutex
 	db   *sql.DB
 	conn *sql.Conn
-	// stmts are prepared once, by query text; raw are those of bulks. Guarded by mu.
+	bulk Conn // the same connection, for statements with many rows. Guarded by mu.
+	// stmts are prepared once, by query text. Guarded by mu.
 	stmts map[string]*sql.Stmt
-	raw   []driver.Stmt
 }
-
-var errDriver = errors.New("the database driver does not take contexts")
 
 func newWriter(ctx context.Context, drv *Driver, db *sql.DB) (*writer, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &writer{drv: drv, db: db, conn: conn, stmts: make(map[string]*sql.Stmt)}, nil
+	w := &writer{drv: drv, db: db, conn: conn, stmts: make(map[string]*sql.Stmt)}
+	err = conn.Raw(func(c any) (err error) {
+		w.bulk, err = drv.Bulk(c)
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return w, nil
 }
 
 func (w *writer) close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	errs := []error{w.conn.Raw(func(any) error {
-		for _, st := range w.raw {
-			_ = st.Close() // the connection is closed next
-		}
-		return nil
-	})}
+	errs := []error{w.bulk.Close()}
 	for _, st := range w.stmts {
 		errs = append(errs, st.Close())
 	}
@@ -78,19 +78,6 @@ func (w *writer) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	}
 	w.stmts[query] = st
 	return st, nil
-}
-
-// prepareRaw is prepare on the driver's connection.
-func (w *writer) prepareRaw(ctx context.Context, conn any, query string) (driver.Stmt, error) {
-	c, ok := conn.(driver.ConnPrepareContext)
-	if !ok {
-		return nil, errDriver
-	}
-	st, err := c.PrepareContext(ctx, w.drv.rebind(query))
-	if err == nil {
-		w.raw = append(w.raw, st)
-	}
-	return st, err
 }
 
 func (w *writer) exec(ctx context.Context, query string, args ...any) (sql.Result, error) {

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql/driver"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 	"wsfs/store"
 )
 
-// conn is a reading connection on SQLite's own interface, without database/sql and the driver between, which take as long for a row
+// conn is a connection on SQLite's own interface, without database/sql and the driver between, which take as long for a row
 // as SQLite does. It has no mutex: one goroutine uses it at a time. What is a C string or a C array here is memory that
 // Go's collector does not see: conn.Close gives it back.
 type conn struct {
@@ -26,6 +27,7 @@ type conn struct {
 	room  int                 // size of args
 	row   row
 	busy  bool
+	lent  bool   // somebody else opened db, and closes it
 	buf   []byte // args while they are laid out
 }
 
@@ -70,6 +72,20 @@ func openConn(path string) (store.Conn, error) {
 	return c, nil
 }
 
+// bulkConn uses a connection of the driver's.
+func bulkConn(from any) (store.Conn, error) {
+	d, ok := from.(driver.Conn)
+	if !ok || handle(d) == 0 {
+		return nil, fmt.Errorf("the database driver's connection is a %T, which this program does not know", from)
+	}
+	c := &conn{tls: libc.NewTLS(), db: handle(d), lent: true, stmts: map[string]compiled{}}
+	c.row.c = c
+	if c.slot = libc.Xmalloc(c.tls, 8); c.slot == 0 {
+		return nil, &sqliteError{lib.SQLITE_NOMEM, "out of memory"}
+	}
+	return c, nil
+}
+
 // pointer is what SQLite wrote to c.slot.
 func (c *conn) pointer() uintptr { return uintptr(binary.NativeEndian.Uint64(libc.GoBytes(c.slot, 8))) }
 
@@ -89,7 +105,10 @@ func (c *conn) Close() error {
 	for _, st := range c.stmts {
 		lib.Xsqlite3_finalize(c.tls, st.stmt)
 	}
-	err := c.failed(lib.Xsqlite3_close_v2(c.tls, c.db))
+	var err error
+	if !c.lent {
+		err = c.failed(lib.Xsqlite3_close_v2(c.tls, c.db))
+	}
 	libc.Xfree(c.tls, c.args)
 	libc.Xfree(c.tls, c.slot)
 	c.tls.Close()

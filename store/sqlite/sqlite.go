@@ -55,6 +55,7 @@ func Driver() store.Driver {
 		Version:    version,
 		Classify:   classify,
 		Checkpoint: checkpoint,
+		Bulk:       bulkConn,
 		EmptyLog:   emptyLog,
 		LogSize:    logSize,
 		CopyTo:     copyTo,
