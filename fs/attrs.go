@@ -139,7 +139,7 @@ func (f *FS) allAttributes(c *Call, p *node) error {
 // changes it without reading it, and what the database does not have yet stays in memory.
 func (f *FS) ask(c *Call, p *node, name string) (*node, bool, error) {
 	if !p.large {
-		if err := f.loadUpTo(c, p, f.limits.large); err != nil || p.dir != nil || !p.large {
+		if err := f.loadUpTo(c, p, f.limits.whole, f.limits.large); err != nil || p.dir != nil || !p.large {
 			return nil, false, err
 		}
 	}

@@ -129,10 +129,8 @@ func (ed *editor) load(ctx context.Context) error {
 			f.adopt(n)
 		}
 	}
-	for i := range ed.e.Names {
-		if err := ed.loadName(&ed.e.Names[i]); err != nil {
-			return err
-		}
+	if err := ed.loadNames(ctx); err != nil {
+		return err
 	}
 	for {
 		var let []store.Ino // memory had them, and let them go while the database was asked: files without names
@@ -229,31 +227,6 @@ func (ed *editor) lineage(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// loadName brings the directory of a name to memory, and what the name leads to if it will lead elsewhere.
-func (ed *editor) loadName(nm *store.Name) error {
-	f := ed.f
-	p := f.nodeOf(nm.Parent)
-	if p == nil || p.gone {
-		return nil // it has to be made by this very edit
-	}
-	if p.dir == nil {
-		var err error
-		if p, err = f.directory(nil, p.id); err != nil {
-			return err
-		}
-	}
-	old := p.dir.get(nm.Name)
-	if old == nil || old.ino == nm.Ino {
-		return nil
-	}
-	ed.subject(old.ino)
-	n, err := f.inode(nil, old.ino)
-	if err == nil && n.isDir() {
-		_, err = f.directory(nil, n.id)
-	}
-	return err
 }
 
 // build makes the op. FS.mu is held throughout.

@@ -149,16 +149,17 @@ func (f *FS) directory(c *Call, id store.Ino) (*node, error) {
 }
 
 // load reads a whole directory, and the attributes if they are not too many. Nothing can change it meanwhile: a change needs it loaded.
-func (f *FS) load(c *Call, n *node) error { return f.loadUpTo(c, n, math.MaxInt) }
+func (f *FS) load(c *Call, n *node) error { return f.loadUpTo(c, n, f.limits.whole, math.MaxInt) }
 
-// loadUpTo is load of a directory with at most so many names: of a larger one it notes that it is one, and does not read it.
-func (f *FS) loadUpTo(c *Call, n *node, most int) error {
+// loadUpTo is load of a directory with at most so many names: of a larger one it notes that it is one, and does not read it. The attributes come
+// with at most whole names.
+func (f *FS) loadUpTo(c *Call, n *node, whole, most int) error {
 	n.loading = make(chan struct{})
 	view, moves, ino := f.view, f.moves, n.v.Ino
 	f.loads++
 	f.mu.Unlock()
 	c.yield()
-	got, err := readDir(view, ino, f.limits.whole, most)
+	got, err := readDir(view, ino, whole, most)
 	f.mu.Lock()
 	f.loads--
 	close(n.loading)
