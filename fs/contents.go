@@ -12,12 +12,12 @@ func (f *FS) Contents() []blob.Content {
 		if n.opens == 0 && n.file == nil && !n.gone && !n.stale {
 			return
 		}
-		// While a file is dirty its node has the size that it will have with the content that it had: file tells them apart.
-		if n.isReg() && n.dirtySince == 0 && n.v.Size > 0 && !n.v.Content.IsZero() {
-			list = append(list, blob.Content{Ref: n.v.Content, Size: n.v.Size})
-		}
+		// A node that is being written has the size that it will have with the content that it had (also one that is gone and was
+		// taken over from another daemon, which is not called dirty): its file tells them apart.
 		if n.file != nil {
 			files = append(files, n.file)
+		} else if n.isReg() && n.v.Size > 0 && !n.v.Content.IsZero() {
+			list = append(list, blob.Content{Ref: n.v.Content, Size: n.v.Size})
 		}
 	}
 	f.mu.Lock()
