@@ -15,8 +15,8 @@ func (c *checker) contents(ctx context.Context) error {
 		version VersionID
 	}
 	var large []content
-	_, err := scanAll(ctx, c.q, 3, `SELECT content_hash, size, max(version_id) FROM file_version
-		WHERE content_hash IS NOT NULL AND size > ? GROUP BY content_hash, size`, []any{int64(blob.MaxBlob)},
+	_, err := scanAll(ctx, c.q, 3, `SELECT content_hash, size, max(version_id) FROM file_version v
+		WHERE content_hash IS NOT NULL AND size > ? AND NOT (`+sqlRemoved+`) GROUP BY content_hash, size`, []any{int64(blob.MaxBlob)},
 		func(cl *cells) error {
 			large = append(large, content{blob.Content{Ref: cl.ref(0), Size: cl.int(1)}, VersionID(cl.int(2))})
 			return nil

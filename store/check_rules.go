@@ -105,7 +105,8 @@ func queryRules() []queryRule {
 				OR mode & 61440 NOT IN (4096, 8192, 16384, 24576, 32768, 40960, 49152) OR holes NOT BETWEEN 0 AND size`},
 		{30, "version %d of inode %d has content %x, for which there is no blob", `
 			SELECT v.version_id, v.ino, v.content_hash FROM file_version v LEFT JOIN blob b ON b.hash = v.content_hash
-			WHERE v.content_hash IS NOT NULL AND b.hash IS NULL AND NOT EXISTS (SELECT 1 FROM content_gone g WHERE g.hash = v.content_hash)`},
+			WHERE v.content_hash IS NOT NULL AND b.hash IS NULL AND NOT EXISTS (SELECT 1 FROM content_gone g WHERE g.hash = v.content_hash)
+				AND NOT (` + sqlRemoved + `)`},
 		{31, "blob %x has size %d and %d stored bytes in pack %d at %d, or inline: that cannot be", `
 			SELECT hash, size, pack_length, pack, pack_offset FROM blob
 			WHERE length(hash) <> 32 OR size < 1

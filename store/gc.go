@@ -38,7 +38,8 @@ type GCResult struct {
 	Versions   int64 `json:"versions"`
 	Names      int64 `json:"names"`
 	Changes    int64 `json:"changes"`
-	Who        int64 `json:"who"` // sessions, commands and processes
+	Who        int64 `json:"who"`                 // sessions, commands and processes
+	Conflicts  int64 `json:"conflicts,omitempty"` // that were resolved
 	Blobs      int64 `json:"blobs"`
 	BlobBytes  int64 `json:"blob_bytes"` // stored bytes of those
 	LetGo      int64 `json:"let_go"`     // contents of past versions that stay without their bytes, because of their class
@@ -235,10 +236,13 @@ func (g *collector) pause(ctx context.Context) error {
 	return nil
 }
 
+// keptRemovals is how many lines are kept of what was collected. What was purged is never forgotten.
+const keptRemovals = 1000
+
 // note keeps a line of what was removed, if anything was.
 func (g *collector) note(ctx context.Context) error {
 	r := g.res
-	if r.Workspaces+r.Timelines+r.States+r.Versions+r.Names+r.Changes+r.Who+r.Blobs+r.Packs == 0 {
+	if r.Workspaces+r.Timelines+r.States+r.Versions+r.Names+r.Changes+r.Who+r.Conflicts+r.Blobs+r.Packs == 0 {
 		return nil
 	}
 	kind := g.o.Kind
@@ -250,6 +254,10 @@ func (g *collector) note(ctx context.Context) error {
 		rule = g.keep.String()
 	}
 	return g.step(ctx, func(ctx context.Context) error {
-		return addRemoval(ctx, g.s.w, &Removal{At: g.now, Kind: kind, Rule: rule, Who: g.o.Who, Detail: r.json()})
+		if err := addRemoval(ctx, g.s.w, &Removal{At: g.now, Kind: kind, Rule: rule, Who: g.o.Who, Detail: r.json()}); err != nil {
+			return err
+		}
+		_, err := g.s.w.exec(ctx, `DELETE FROM removal WHERE kind = ? AND id <= (SELECT max(id) FROM removal) - ?`, RemovalGC, int64(keptRemovals))
+		return err
 	})
 }

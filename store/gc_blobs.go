@@ -50,6 +50,9 @@ func (g *collector) marked(ctx context.Context, d *drops) (_ *marks, err error) 
 	if m.gone, err = g.s.goneRefs(ctx); err != nil {
 		return nil, err
 	}
+	if m.removed, err = g.removals(ctx); err != nil {
+		return nil, err
+	}
 	if err := m.rows(ctx, g.pause); err != nil {
 		return nil, err
 	}
@@ -73,6 +76,8 @@ type marks struct {
 	dry   *dryRun           // or nil
 	drops *drops            // or nil
 	gone  map[blob.Ref]bool // what is not there because of its class; true: some version names it
+	// removed: versions without names up to this seq, by the timeline that made them, show nothing (gc_removed.go)
+	removed map[TimelineID]Seq
 }
 
 func (m *marks) add(r blob.Ref) (is bool) {
@@ -135,8 +140,12 @@ func (m *marks) rows(ctx context.Context, pause func(context.Context) error) err
 			func(c *cells) error {
 				n++
 				t, past, ino, seq = c.int(0), c.int(1), c.int(2), c.int(3)
+				by := TimelineID(c.int(7))
+				if by == 0 {
+					by = TimelineID(t)
+				}
 				switch r, v := c.ref(4), VersionID(c.int(6)); {
-				case r.IsZero() || m.dry.goes(TimelineID(t), v):
+				case r.IsZero() || m.dry.goes(TimelineID(t), v) || c.int(8) == 0 && Seq(seq) <= m.removed[by]:
 				case m.isGone(r):
 				case (c.int(7) == 0 || c.int(8) == 0) && m.drops.goes(v): // a hidden segment has copies of what is shown, and of what was removed
 				case c.int(5) <= blob.MaxBlob:

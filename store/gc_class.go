@@ -226,7 +226,7 @@ func (l *classed) run(ctx context.Context, d *drops) error {
 		d.refs[v.ref] = class
 		d.before[l.t.ID] = max(d.before[l.t.ID], v.end)
 	}
-	if err := l.g.pastVersions(ctx, l.t.ID, func(v pastVersion) error {
+	if err := l.g.pastVersions(ctx, l.t, func(v pastVersion) error {
 		young := v.end > from
 		if pointIn(l.points, v.seq, v.end) || young && !rings || l.g.dry.goes(l.t.ID, v.ids[len(v.ids)-1]) {
 			return nil
@@ -352,10 +352,11 @@ const sqlHadContents = `SELECT x.ino, x.seq, x.version_id, x.nlink, CASE WHEN EX
 	UNION ALL SELECT w.ino, w.seq, w.version_id, w.nlink, w.content_hash FROM file_version w
 	WHERE w.timeline_id = ? AND w.past = 1 AND (w.ino, w.seq) > (?, ?) ORDER BY 1, 2 LIMIT ?) x`
 
-// pastVersions calls fn with the past contents of a timeline that are there.
-func (g *collector) pastVersions(ctx context.Context, t TimelineID, fn func(pastVersion) error) error {
+// pastVersions calls fn with the past contents of a timeline that are there and that some version keeps.
+func (g *collector) pastVersions(ctx context.Context, t *Timeline, fn func(pastVersion) error) error {
 	var ino, seq int64
 	var run pastVersion
+	removed := g.removedUpTo(t)
 	for n := gcChunk; n == gcChunk; {
 		if err := g.pause(ctx); err != nil {
 			return err
@@ -369,7 +370,7 @@ func (g *collector) pastVersions(ctx context.Context, t TimelineID, fn func(past
 			ref   blob.Ref
 		}
 		var page []row
-		if _, err := scanAll(ctx, g.s.r, 5, sqlHadContents, []any{int64(t), ino, seq, int64(t), ino, seq, int64(gcChunk)}, func(c *cells) error {
+		if _, err := scanAll(ctx, g.s.r, 5, sqlHadContents, []any{int64(t.ID), ino, seq, int64(t.ID), ino, seq, int64(gcChunk)}, func(c *cells) error {
 			n++
 			ino, seq = c.int(0), c.int(1)
 			page = append(page, row{Ino(ino), Seq(seq), VersionID(c.int(2)), c.int(3), c.ref(4)})
@@ -385,14 +386,16 @@ func (g *collector) pastVersions(ctx context.Context, t TimelineID, fn func(past
 				if r.ino == run.ino && run.end == MaxSeq {
 					run.end = r.seq
 				}
-				if !run.ref.IsZero() && run.end != MaxSeq {
+				if !run.ref.IsZero() && run.end != MaxSeq && len(run.ids) > 0 {
 					if err := fn(run); err != nil {
 						return err
 					}
 				}
 				run = pastVersion{ino: r.ino, seq: r.seq, end: MaxSeq, ref: r.ref}
 			}
-			run.ids = append(run.ids, r.id)
+			if r.nlink > 0 || r.seq > removed {
+				run.ids = append(run.ids, r.id)
+			}
 			switch {
 			case r.nlink > 0:
 				run.end = MaxSeq

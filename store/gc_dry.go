@@ -10,6 +10,8 @@ type dryRun struct {
 	timelines map[TimelineID]bool
 	versions  map[VersionID]struct{}
 	sources   map[TimelineID]bool // of hidden segments that stay
+	from      map[TimelineID]Seq  // from where on all of a timeline is kept
+	gone      map[WorkspaceID]bool
 }
 
 func (d *dryRun) goes(t TimelineID, v VersionID) bool {
@@ -22,12 +24,15 @@ func (d *dryRun) goes(t TimelineID, v VersionID) bool {
 
 // try counts what Collect would remove. Now and then that is a little more in truth: what goes with a mark that goes.
 func (g *collector) try(ctx context.Context) error {
-	g.dry = &dryRun{timelines: map[TimelineID]bool{}, versions: map[VersionID]struct{}{}}
+	g.dry = &dryRun{timelines: map[TimelineID]bool{}, versions: map[VersionID]struct{}{}, from: map[TimelineID]Seq{}, gone: map[WorkspaceID]bool{}}
 	p, err := g.plan(ctx, g.s.r)
 	if err != nil {
 		return err
 	}
 	g.res.Workspaces = int64(len(p.gone))
+	for _, ws := range p.gone {
+		g.dry.gone[ws] = true
+	}
 	// A timeline that a hidden segment was made of goes with the last chain that lists that.
 	sources := map[TimelineID]bool{}
 	g.dry.sources = sources
@@ -94,6 +99,7 @@ func (g *collector) tryOne(ctx context.Context, t *Timeline, n *need) error {
 		if k.from = min(max(from, t.GCSeq), k.top); k.from > t.GCSeq {
 			g.res.States += int64(k.from - t.GCSeq)
 		}
+		g.dry.from[t.ID] = k.from
 		k.points = mergeSeqs(n.points, states)
 	} else if k.top == MaxSeq {
 		return nil
@@ -101,7 +107,10 @@ func (g *collector) tryOne(ctx context.Context, t *Timeline, n *need) error {
 	if err := g.thinVersions(ctx, t.ID, k); err != nil {
 		return err
 	}
-	return g.thinNames(ctx, t.ID, k)
+	if err := g.thinNames(ctx, t.ID, k); err != nil {
+		return err
+	}
+	return g.thinChanges(ctx, t, k)
 }
 
 func (g *collector) tryBlobs(ctx context.Context) error {

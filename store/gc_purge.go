@@ -149,7 +149,7 @@ func (p *purge) contains(ctx context.Context, c blob.Content) (bool, error) {
 			return true, nil
 		}
 		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, blob.ErrNotFound): // or it was collected
 			return false, nil
 		case err != nil:
 			return false, fmt.Errorf("look into a content: %w", err)

@@ -67,7 +67,11 @@ func (g *collector) thinOne(ctx context.Context, id TimelineID) error {
 // thinTo removes what is not kept of a timeline.
 func (g *collector) thinTo(ctx context.Context, id TimelineID, k *kept) error {
 	done, err := setting(ctx, g.s.r, thinnedKey(id))
-	if err != nil || done == k.mark() {
+	mark := k.mark()
+	if r := g.keep.Removals; r != 0 {
+		mark += " " + r.String()
+	}
+	if err != nil || done == mark {
 		return err
 	}
 	if err := g.thinVersions(ctx, id, k); err != nil {
@@ -76,12 +80,19 @@ func (g *collector) thinTo(ctx context.Context, id TimelineID, k *kept) error {
 	if err := g.thinNames(ctx, id, k); err != nil {
 		return err
 	}
+	t, err := timelineRow(ctx, g.s.r, id)
+	if err != nil {
+		return err
+	}
+	if err := g.thinChanges(ctx, t, k); err != nil {
+		return err
+	}
 	return g.step(ctx, func(ctx context.Context) error {
 		now, err := points(ctx, g.s.w, id)
 		if err != nil || !slices.Equal(now, k.points) {
 			return err // a mark came or went: the next run looks again
 		}
-		return setSetting(ctx, g.s.w, thinnedKey(id), k.mark())
+		return setSetting(ctx, g.s.w, thinnedKey(id), mark)
 	})
 }
 

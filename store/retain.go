@@ -20,6 +20,9 @@ type Retention struct {
 	Dropped time.Duration
 	// Cap is how many bytes the store may have before history goes although the tiers keep it, the oldest first; 0: any number.
 	Cap int64
+	// Removals is for how long it is kept that something was removed, and by whom, though the states of then are not; 0: as these,
+	// negative: for ever. `log PATH` tells of it.
+	Removals time.Duration
 }
 
 // Tier keeps the newest state of every stretch of Every, or all states if that is 0, up to the age For.
@@ -51,7 +54,7 @@ func (r *Retention) Recover() time.Duration {
 func (r *Retention) Limited() bool { return len(r.Tiers) > 0 || r.Cap > 0 }
 
 // ParseRetention reads a policy as String writes it: `all`, or `all for 7d, then one per hour for 30d, then one per day`, and
-// after that, separated by a semicolon, `dropped for 14d` and `at most 20GiB`. An age is a number and s, min, h, d, w or y.
+// after that, separated by a semicolon, `dropped for 14d`, `removals for 1y` and `at most 20GiB`. An age is a number and s, min, h, d, w or y.
 func ParseRetention(text string) (Retention, error) {
 	var r Retention
 	bad := func(format string, args ...any) (Retention, error) {
@@ -72,6 +75,16 @@ func ParseRetention(text string) (Retention, error) {
 				return bad("%q is no time", w[2])
 			}
 			r.Dropped = d
+		case i > 0 && len(w) == 3 && w[0] == "removals" && w[1] == "for":
+			if w[2] == "ever" {
+				r.Removals = -1
+				continue
+			}
+			d, err := ParseAge(w[2])
+			if err != nil || d == 0 {
+				return bad("%q is no time", w[2])
+			}
+			r.Removals = d
 		case i > 0 && len(w) == 3 && w[0] == "at" && w[1] == "most":
 			n, err := parseBytes(w[2])
 			if err != nil {
@@ -237,6 +250,12 @@ func (r Retention) String() string {
 		out += "; dropped for ever"
 	case r.Dropped > 0:
 		out += "; dropped for " + formatAge(r.Dropped)
+	}
+	switch {
+	case r.Removals < 0:
+		out += "; removals for ever"
+	case r.Removals > 0:
+		out += "; removals for " + formatAge(r.Removals)
 	}
 	if r.Cap > 0 {
 		out += "; at most " + formatBytes(r.Cap)

@@ -99,6 +99,10 @@ func (p *places) place(ctx context.Context, dir store.Ino) (place, error) {
 	}
 	if p.view == nil {
 		v, err := p.st.ViewAt(ctx, p.row.Timeline, p.row.Seq)
+		var gone *store.CollectedError
+		if errors.As(err, &gone) && gone.After != 0 { // the next one that is kept knows most of it
+			v, err = p.st.ViewAt(ctx, gone.Timeline, gone.After)
+		}
 		if err != nil {
 			return place{}, err
 		}

@@ -2,6 +2,7 @@ package versions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"wsfs/store"
@@ -127,8 +128,16 @@ func namesApart(ctx context.Context, st *store.Store, a, b *store.View) (pairs [
 		}
 	}
 	inos = map[store.Ino]bool{}
+	h := newHistory(&life{st: st})
+	for _, sp := range spans {
+		switch err := h.complete(ctx, sp); {
+		case errors.Is(err, store.ErrCollected):
+			back, forth = false, false // some changes are not there, and what they tell is not all
+		case err != nil && !missing(err): // a timeline that nothing was written to yet
+			return nil, nil, err
+		}
+	}
 	if back || forth {
-		h := newHistory(&life{st: st})
 		n := store.Seq(0)
 		for _, sp := range spans {
 			n += sp.UpTo - sp.After

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"wsfs/store"
@@ -220,6 +221,9 @@ func (l *life) collect(ctx context.Context, filter store.Span, p *picked, judge 
 func (l *life) pickCommands(ctx context.Context, commands []store.CommandID, dead *undoings) (*picked, error) {
 	p := newPicked()
 	for _, c := range commands {
+		if err := l.remembered(ctx, c); err != nil {
+			return nil, err
+		}
 		seen, before := 0, p.size()
 		var by *undoing
 		if ok, err := l.wholeCommand(ctx, p, c, dead); ok || err != nil {
@@ -255,6 +259,28 @@ func (l *life) pickCommands(ctx context.Context, commands []store.CommandID, dea
 		}
 	}
 	return p, nil
+}
+
+// remembered refuses a command that began before what is kept of its timeline: some of what it did may not be told any more.
+func (l *life) remembered(ctx context.Context, c store.CommandID) error {
+	cmd, err := l.st.CommandByID(ctx, c)
+	if errors.Is(err, syscall.ENOENT) || err == nil && cmd.Timeline == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	t, err := l.st.Timeline(ctx, cmd.Timeline)
+	switch {
+	case errors.Is(err, syscall.ENOENT):
+		return nil
+	case err == nil && cmd.SeqBefore < t.GCSeq:
+		err = &store.CollectedError{Timeline: t.ID, Seq: cmd.SeqBefore, After: t.GCSeq}
+	}
+	if err != nil {
+		err = fmt.Errorf("read what was there before c%d: %w", c, err)
+	}
+	return err
 }
 
 // wholeCommand takes in all that a command did, if none of it was taken back and none of it takes something back; then it

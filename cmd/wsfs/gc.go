@@ -133,7 +133,8 @@ func (a *app) retainCmd() *cobra.Command {
 		Long: "Without POLICY it shows what the store keeps; that is everything, until something else is said. A policy is for example\n\n" +
 			"  all for 7d, then one per hour for 30d, then one per day; dropped for 14d; at most 20GiB\n\n" +
 			"An age counts from the change. What is older than the last part goes; a last part without an age has no end. What is there\n" +
-			"now, and what a tag, a fork or a mount shows, is kept besides. Who changed what and when stays in the log. Dropped\n" +
+			"now, and what a tag, a fork or a mount shows, is kept besides, and who made it. `removals for 1y` keeps who removed\n" +
+			"what, for `log PATH`, longer than the states of then. Dropped\n" +
 			"workspaces can be brought back for 30d if nothing else is said. With a limit for its size the store loses its oldest\n" +
 			"history first. `wsfs gc` collects; a running daemon does it by itself, every 10 minutes, while nobody works.",
 		Args: cobra.ArbitraryArgs,

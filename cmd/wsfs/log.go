@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -85,7 +86,13 @@ func (a *app) logCmd() *cobra.Command {
 		if err := versions.Log(ctx, st.Store, q, p.Entry); err != nil {
 			return err
 		}
-		if !p.End() && !a.json {
+		any := p.End()
+		if !a.json && limit == 0 {
+			if err := a.tellForgotten(ctx, st.Store, q); err != nil {
+				return err
+			}
+		}
+		if !any && !a.json {
 			return daemon.Fail(daemon.ExitNothing, "log: nothing happened there")
 		}
 		return nil
@@ -103,6 +110,18 @@ func (a *app) logCmd() *cobra.Command {
 	a.jsonFlag(cmd)
 	a.workspaceOf(cmd)
 	return cmd
+}
+
+// tellForgotten says from where on a log is not whole, because the policy does not keep what came before.
+func (a *app) tellForgotten(ctx context.Context, st *store.Store, q versions.LogQuery) error {
+	from, at, err := st.CompleteFrom(ctx, q.View)
+	if err != nil || from <= q.After {
+		return err
+	}
+	when := a.out.Time(time.Unix(0, at))
+	_, err = a.out.Writer().WriteString("of what happened before change " + strconv.FormatInt(int64(from), 10) + " (" + when +
+		"), only what can still be seen is kept; `wsfs retain` shows the policy\n")
+	return err
 }
 
 // logTarget opens the store and finds the workspace, the point to look back from, and the path in it.

@@ -131,6 +131,9 @@ func (w *watcher) begin(ctx context.Context, since string) (err error) {
 		if w.at, err = parsePlace(since); err != nil {
 			return err
 		}
+		if err := w.st.WholeAfter(ctx, w.ws.ID, w.at.seq); w.at.seq > 0 && err != nil {
+			return fmt.Errorf("watch workspace %q from %s on: %w; `--since 0` tells what is left", w.ws.Name, w.at, err)
+		}
 	}
 	if err := w.emit.Encode(w.event("start", "start")); err != nil {
 		return err

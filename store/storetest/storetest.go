@@ -42,6 +42,7 @@ func Run(t *testing.T, drv store.Driver) {
 			}
 		}
 	})
+	t.Run("churn", func(t *testing.T) { testChurn(t, drv) })
 	t.Run("rings", func(t *testing.T) { testRings(t, drv) })
 	t.Run("history", func(t *testing.T) {
 		for _, group := range []int{1, 32, 1024} {
