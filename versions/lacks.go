@@ -32,28 +32,52 @@ func (e *LackError) Unwrap() error { return e.Why }
 
 // Whole refuses a state that lacks bytes with a *LackError.
 func (p Place) Whole(ctx context.Context, st *store.Store) error {
+	lack, err := p.lack(ctx, st, false)
+	if err == nil && lack != nil {
+		err = lack
+	}
+	return err
+}
+
+// lack is what a state lacks, nil if it is whole: the first five of its files, or all of them, with all their names.
+func (p Place) lack(ctx context.Context, st *store.Store, all bool) (*LackError, error) {
 	v, err := st.ViewAt(ctx, p.Timeline, p.Seq)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	inos, err := st.Lacks(ctx, v)
 	if err != nil || len(inos) == 0 {
-		return err
+		return nil, err
 	}
 	slices.Sort(inos)
 	ver, err := v.Version(ctx, inos[0])
 	if err != nil {
-		return err
+		return nil, err
 	}
 	e := &LackError{Files: len(inos), Why: letGo(ctx, st, ver.Content)}
-	for _, ino := range inos[:min(len(inos), 5)] {
-		path, err := PathOf(ctx, v, ino)
-		if err != nil {
-			return err
-		}
-		e.Paths = append(e.Paths, path)
+	if !all {
+		inos = inos[:min(len(inos), 5)]
 	}
-	return e
+	for _, ino := range inos {
+		names, err := v.NamesOf(ctx, ino)
+		if err != nil {
+			return nil, err
+		}
+		for i, n := range names {
+			dir := ""
+			if n.Parent != store.RootIno {
+				if dir, err = PathOf(ctx, v, n.Parent); err != nil {
+					return nil, err
+				}
+				dir += "/"
+			}
+			if all || i == 0 {
+				e.Paths = append(e.Paths, dir+n.Name)
+			}
+		}
+	}
+	slices.Sort(e.Paths)
+	return e, nil
 }
 
 // letGo says why a content is not there; one that is just going has no time yet.

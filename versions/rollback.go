@@ -10,7 +10,7 @@ import (
 
 // PlanRollback works out how a workspace that stands at is brought to the state to: by moving its pointer, or if sel names
 // paths, by a change of what is at or below them. Nothing is kept that came after to. The cost is that of the changes
-// between the two.
+// between the two. A state that lacks bytes is refused with a *LackError, or such files are left out (UndoPlan.Missing).
 func PlanRollback(ctx context.Context, st *store.Store, ws *store.Workspace, at, to Place, sel UndoSelect) (*UndoPlan, error) {
 	sel.Paths, sel.Except = cleanAll(sel.Paths), nil
 	plan := &UndoPlan{At: at}
@@ -18,12 +18,20 @@ func PlanRollback(ctx context.Context, st *store.Store, ws *store.Workspace, at,
 		return nil, nothing("roll back %q: it is that state already", ws.Name)
 	}
 	if len(sel.Paths) == 0 {
-		if err := to.Whole(ctx, st); err != nil {
+		lack, err := to.lack(ctx, st, sel.WithoutMissing)
+		switch {
+		case err != nil:
 			return nil, fmt.Errorf("roll back %q: %w", ws.Name, err)
-		}
-		plan.Move = &to
-		if !sel.List {
-			return plan, plan.countMove(ctx, st)
+		case lack == nil:
+			plan.Move = &to
+			if !sel.List {
+				return plan, plan.countMove(ctx, st)
+			}
+		case sel.WithoutMissing:
+			// A present has all its bytes, so the pointer cannot go there: it is a change of everything else.
+			sel.Except, plan.Missing = lack.Paths, lack.Paths
+		default:
+			return nil, fmt.Errorf("roll back %q: %w; with --without-missing these files stay as they are now, and all else is brought back", ws.Name, lack)
 		}
 	}
 	h := newHistory(&life{st: st, ws: ws, stands: at})

@@ -25,6 +25,8 @@ type UndoSelect struct {
 	Redo bool
 	// Paths keeps what is at or below one of these, Except leaves out what is; from the root of the workspace.
 	Paths, Except []string
+	// WithoutMissing has a rollback to a state that lacks bytes leave those files out, instead of refusing.
+	WithoutMissing bool
 	// ExactTimes brings back recorded times even where bytes change.
 	ExactTimes bool
 	// Hunks asks for the hunks of every text. Picks keeps only these hunks of some paths; of paths that are not named, nothing. Nil: everything.

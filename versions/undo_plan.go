@@ -54,6 +54,8 @@ type UndoPlan struct {
 	Entries                            []UndoEntry // by path
 	Created, Changed, Removed, Renamed int
 	Conflicts                          []UndoConflict
+	// Missing are the files that a rollback leaves as they are now, because their bytes are not kept any more, by path.
+	Missing []string
 }
 
 // Empty reports whether the plan changes nothing.

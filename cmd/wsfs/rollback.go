@@ -6,11 +6,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"wsfs/internal/daemon"
+	"wsfs/internal/ui"
 	"wsfs/versions"
 )
 
 func (a *app) rollbackCmd() *cobra.Command {
 	var f undoFlags
+	var req daemon.RollbackRequest
 	cmd := &cobra.Command{
 		Use: "rollback WS REV [PATH...]", ValidArgsFunction: a.completeOnlyWorkspace,
 		Short: "Bring a workspace back to exactly what it was",
@@ -28,7 +30,7 @@ func (a *app) rollbackCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		req := daemon.RollbackRequest{Workspace: args[0], DryRun: f.dryRun, List: f.names || a.json, ExactTimes: f.exact}
+		req.Workspace, req.DryRun, req.List, req.ExactTimes = args[0], f.dryRun, f.names || a.json, f.exact
 		// Written out with its zone: the daemon lives in another one.
 		if req.Revision = "@" + rev.Point.String(); rev.Workspace != "" {
 			req.Revision = rev.String()
@@ -52,11 +54,16 @@ func (a *app) rollbackCmd() *cobra.Command {
 		return a.ask(cmd.Context(), w.store, func(c *daemon.Client) error {
 			return a.undoDo(&f, what, req.DryRun, func(yes bool, plan func(daemon.UndoReply)) (daemon.UndoReply, error) {
 				req.Yes = yes
-				return c.Rollback(cmd.Context(), req, plan)
+				res, err := c.Rollback(cmd.Context(), req, plan)
+				for _, p := range res.Missing {
+					a.note("not brought back, its bytes are not kept any more: %s", ui.Name(string(p)))
+				}
+				return res, err
 			})
 		})
 	}
 	cmd.Flags().BoolVar(&f.exact, "exact-times", false, "with PATH: bring back recorded times also where bytes change")
+	cmd.Flags().BoolVar(&req.WithoutMissing, "without-missing", false, "files whose bytes are not kept any more (class) stay as they are now, and are listed")
 	a.undoFlags(cmd, &f)
 	cmd.Flags().Lookup("workspace").Hidden = true // WS says it
 	return cmd

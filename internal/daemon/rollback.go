@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"syscall"
 	"time"
 
@@ -12,13 +14,15 @@ import (
 // RollbackRequest asks to bring a workspace to what it was at Revision: all of it by moving its pointer, or only Paths by a
 // change.
 type RollbackRequest struct {
-	Workspace  string `json:"workspace"`
-	Revision   string `json:"revision"` // as versions.ParseHere reads it; times in UTC
-	Paths      []Path `json:"paths,omitempty"`
-	ExactTimes bool   `json:"exact_times,omitempty"`
-	Yes        bool   `json:"yes,omitempty"` // although it removes much
-	DryRun     bool   `json:"dry_run,omitempty"`
-	List       bool   `json:"list,omitempty"`
+	Workspace string `json:"workspace"`
+	Revision  string `json:"revision"` // as versions.ParseHere reads it; times in UTC
+	Paths     []Path `json:"paths,omitempty"`
+	// WithoutMissing leaves files out whose bytes are not kept any more, instead of refusing a state that has some.
+	WithoutMissing bool `json:"without_missing,omitempty"`
+	ExactTimes     bool `json:"exact_times,omitempty"`
+	Yes            bool `json:"yes,omitempty"` // although it removes much
+	DryRun         bool `json:"dry_run,omitempty"`
+	List           bool `json:"list,omitempty"`
 }
 
 // RollbackReply says what a rollback did, or would do.
@@ -46,9 +50,9 @@ func (d *Daemon) rollbackSaying(ctx context.Context, req RollbackRequest, say fu
 		d: d, what: "rollback to " + rev.String(), s: s, f: f, who: d.caller(ctx, s), kind: store.OpRestore, why: versions.WhyRollback,
 		dry: req.DryRun, say: say, list: req.List, ask: !req.Yes && !req.DryRun, warm: true,
 	}
-	whole := len(req.Paths) == 0 && !req.List && !req.DryRun
+	whole := len(req.Paths) == 0 && !req.List && !req.DryRun && !req.WithoutMissing
 	u.queued = whole && (rev.Point.Kind == versions.AtTag || rev.Point.Kind == versions.BeforeCommand)
-	sel := versions.UndoSelect{Paths: texts(req.Paths), ExactTimes: req.ExactTimes, List: req.List}
+	sel := versions.UndoSelect{Paths: texts(req.Paths), ExactTimes: req.ExactTimes, List: req.List, WithoutMissing: req.WithoutMissing}
 	u.plan = func(ctx context.Context, at versions.Place) (*versions.UndoPlan, error) {
 		r, err := versions.Resolve(ctx, d.st, rev, now)
 		if err != nil {
@@ -58,7 +62,12 @@ func (d *Daemon) rollbackSaying(ctx context.Context, req RollbackRequest, say fu
 		if err != nil {
 			return nil, err
 		}
-		return versions.PlanRollback(ctx, d.st, f.Workspace(), at, to, sel)
+		plan, err := versions.PlanRollback(ctx, d.st, f.Workspace(), at, to, sel)
+		var lack *versions.LackError
+		if errors.As(err, &lack) {
+			err = &Error{ExitDecision, fmt.Errorf("%w; nothing was changed", err)}
+		}
+		return plan, err
 	}
 	return u.run(ctx)
 }

@@ -66,6 +66,7 @@ type UndoReply struct {
 	Renamed   int        `json:"renamed"`
 	DryRun    bool       `json:"dry_run,omitempty"`
 	Paths     []UndoLine `json:"paths,omitempty"`
+	Missing   []Path     `json:"missing,omitempty"` // files that a rollback left as they are, because their bytes are not kept any more
 	At        UndoPlace  `json:"at"`
 }
 

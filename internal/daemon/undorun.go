@@ -136,6 +136,9 @@ func (u *undoing) reply(plan *versions.UndoPlan) UndoReply {
 		Workspace: u.s.name, Commands: []int64{}, Created: plan.Created, Changed: plan.Changed, Removed: plan.Removed,
 		Renamed: plan.Renamed, DryRun: u.dry, At: UndoPlace{int64(plan.At.Timeline), int64(plan.At.Seq)},
 	}
+	for _, p := range plan.Missing {
+		out.Missing = append(out.Missing, Path(p))
+	}
 	for _, c := range plan.Commands {
 		out.Commands = append(out.Commands, int64(c))
 	}
