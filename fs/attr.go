@@ -116,7 +116,7 @@ func (f *FS) setSize(c *Call, ino store.Ino, h *Handle, set SetAttr, who store.A
 	if !owned {
 		// truncate(2) by path: an open, a truncation and a close in one.
 		var err error
-		if h, err = f.Open(c, ino, syscall.O_WRONLY); err != nil {
+		if h, err = f.open(c, ino, syscall.O_WRONLY, false); err != nil {
 			return err
 		}
 		defer h.Release(c, 0)
@@ -128,6 +128,9 @@ func (f *FS) setSize(c *Call, ino store.Ino, h *Handle, set SetAttr, who store.A
 	fl.lock(c)
 	defer fl.mu.Unlock()
 	if err := f.cutForeign(c, h, fl, who); err != nil {
+		return err
+	}
+	if err := f.goesOn(c, h, fl, who); err != nil {
 		return err
 	}
 	same := *set.Size == fl.size

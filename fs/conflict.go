@@ -1,24 +1,21 @@
 package fs
 
 import (
-	"bytes"
-	"context"
 	"errors"
-	"slices"
 
 	"wsfs/blob"
 	"wsfs/store"
 )
 
-// A write that meets what another session made becomes a version like any other, together with an open conflict: whatever
-// happens next, both are there and somebody is told. If the policy is to merge, that follows as a change of its own once nobody has the
-// file open for writing any more, because whoever has goes on at the places that it knows. The merged version has the written one and the one
-// that was met for parents, and resolves the conflict.
+// A write that meets what another session made becomes a version like any other, together with a conflict: whatever happens next,
+// both are there and somebody is told. If the policy is to merge and the texts go together, the version has both (join.go) and the conflict
+// is resolved by the same op. While others have the file open for writing, that has to wait: whoever has it open goes on at the
+// places that it knows. Then the merge follows as a change of its own with the last of them.
 
 // unmerged is a conflict that is to be merged.
 type unmerged struct {
 	id   store.ConflictID
-	base blob.Content // what the writer had seen
+	base sight        // what the writer had seen
 	head blob.Content // what was met
 	met  store.VersionID
 	path string
@@ -63,14 +60,18 @@ func (f *FS) clash(m *met, n *node, content blob.Content) store.Conflict {
 	}
 }
 
-// clashes puts a conflict into the op that makes it, if there is one, and sees to the rest. FS.mu is held.
-func (f *FS) clashes(ch *change, m *met, n *node, who store.Attribution, content blob.Content) {
+// clashes puts a conflict into the op that makes it, if there is one, and sees to the rest; content is what was written, j what that
+// is merged to, nil if it is not. FS.mu is held.
+func (f *FS) clashes(ch *change, m *met, n *node, who store.Attribution, content blob.Content, j *joint) {
 	if m == nil {
 		return
 	}
 	k := f.clash(m, n, content)
+	k.Resolved = j != nil && j.met
 	ch.op.Conflicts = append(ch.op.Conflicts, k)
-	f.mergeLater(m, n, k.ID, who)
+	if !k.Resolved && m.mergeable() {
+		f.mergeLater(n, m.unmerged(k.ID, who))
+	}
 	n.birth = nil // it is no temporary: its bytes stay
 	n.shared = true
 }
@@ -98,6 +99,7 @@ func (f *FS) mayTruncate(c *Call, h *Handle, fl *file) error {
 type metState struct {
 	target, n *node
 	over, by  store.VersionID
+	had, has  blob.Content
 }
 
 // meets finds out whom a rename over a file meets. again: the lock was released, and everything has to be looked up once
@@ -105,16 +107,18 @@ type metState struct {
 func (r *rename) meets(who store.Attribution, flags uint32) (again bool, err error) {
 	f, t := r.f, r.target
 	if flags&RenameExchange != 0 || t == nil || t.fresh || !t.isReg() || !r.n.isReg() || who.Session == nil || !f.tracks.on.Load() {
-		r.met = nil
+		r.met, r.asked = nil, metState{}
+		r.disjoin()
 		return false, nil
 	}
-	state := metState{t, r.n, t.v.ID, r.n.v.ID}
+	state := metState{t, r.n, t.v.ID, r.n.v.ID, t.head(), r.n.head()}
 	if r.asked == state {
 		return false, nil
 	}
 	r.asked = state
+	r.disjoin()
 	content := r.n.head()
-	w := &write{who: who, content: content, text: func(c *Call) ([]byte, error) { return f.text(c, content) }, file: t,
+	w := &write{who: who, content: content, text: func(c *Call) ([]byte, error) { return f.text(c, content) }, file: t, parent: r.to, name: r.newName,
 		track: f.tracks.files[t.ino], head: t.head(), version: t.v.ID, slot: t.slot}
 	if r.c != nil {
 		w.rules = r.c.Rules
@@ -123,6 +127,7 @@ func (r *rename) meets(who store.Attribution, flags uint32) (again bool, err err
 		return false, err
 	}
 	if r.met == nil || r.met.policy != PolicyReject {
+		r.join(who, content)
 		return true, nil
 	}
 	r.n.birth, r.n.shared = nil, true // its bytes stay
@@ -135,16 +140,69 @@ func (r *rename) meets(who store.Attribution, flags uint32) (again bool, err err
 	return false, errors.Join(errMet("rename", r.met), err)
 }
 
+// join merges what a rename brings with what it meets, which has to be looked at again then. FS.mu is held, and released meanwhile.
+func (r *rename) join(who store.Attribution, content blob.Content) {
+	f := r.f
+	if !r.met.mergeable() || r.joins >= maxJoins || r.n.file != nil && r.n.file.writers > 1 {
+		return
+	}
+	r.joins++
+	f.mu.Unlock()
+	r.joint = f.join(r.c, content, func(c *Call) ([]byte, error) { return f.text(c, content) }, []unmerged{r.met.unmerged(0, who)})
+	f.mu.Lock()
+}
+
+// disjoin gives up what was merged with something that is there no more.
+func (r *rename) disjoin() {
+	if r.joint != nil {
+		r.f.blobs.Applied(r.joint.parts)
+		r.joint = nil
+	}
+}
+
+// holds takes the content lock of a file that gets another content with its name, and keeps it until letGo. It reports whether FS.mu,
+// which is held, was released for that.
+func (r *rename) holds() (again bool) {
+	fl := r.n.file
+	switch {
+	case r.held != nil && fl != r.held:
+		r.f.mu.Unlock()
+		r.letGo() // of another file
+	case r.held != nil || fl == nil || r.joint == nil || !r.joint.mixed:
+		return false
+	default:
+		r.f.mu.Unlock()
+		fl.lock(r.c)
+		r.held = fl
+	}
+	r.f.mu.Lock()
+	return true
+}
+
+// still reports whether what is held is what is to be held. FS.mu is not held.
+func (r *rename) still() bool {
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	return r.n.file == r.held && r.n.dirtySince == 0
+}
+
+// letGo ends holds.
+func (r *rename) letGo() {
+	if r.held != nil {
+		r.held.mu.Unlock()
+		r.held = nil
+	}
+}
+
 // mergeLater remembers what is to be merged. FS.mu is held.
-func (f *FS) mergeLater(m *met, n *node, id store.ConflictID, who store.Attribution) {
-	if m.policy != PolicyMerge || m.why != store.WhyStale || m.base.version == 0 {
+func (f *FS) mergeLater(n *node, list ...unmerged) {
+	if len(list) == 0 {
 		return
 	}
 	if f.tracks.unmerged == nil {
 		f.tracks.unmerged = map[*node][]unmerged{}
 	}
-	f.tracks.unmerged[n] = append(f.tracks.unmerged[n],
-		unmerged{id: id, base: m.base.content, head: m.head.Content, met: m.head.Version, path: m.path, who: who})
+	f.tracks.unmerged[n] = append(f.tracks.unmerged[n], list...)
 }
 
 // refuse gives a file back the content that it had, and keeps what was written in a conflict. file.mu is held. It returns EBUSY.
@@ -184,10 +242,10 @@ func (f *FS) merges(n *node, writers int) bool {
 	return len(f.tracks.unmerged[n]) > 0 && (n.file == nil || n.file.writers <= writers)
 }
 
-// mergeNow merges what waits for it, unless somebody writes the file again. The gate was passed; no lock is held.
-func (f *FS) mergeNow(c *Call, n *node, writers int) {
+// mergeNow merges what waits for it, unless somebody writes the file. The gate was passed; no lock is held.
+func (f *FS) mergeNow(c *Call, n *node) {
 	f.mu.Lock()
-	if !f.merges(n, writers) {
+	if !f.merges(n, 1) {
 		f.mu.Unlock()
 		return
 	}
@@ -195,99 +253,10 @@ func (f *FS) mergeNow(c *Call, n *node, writers int) {
 	f.mu.Unlock()
 	fl.lock(c)
 	defer fl.mu.Unlock()
+	if err := f.cutLate(c, n, fl); err != nil {
+		f.log.Error("merge what two sessions wrote; the conflict stays open", "file", f.label(n), "error", err)
+	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if n.file != fl || !f.merges(n, writers) || n.dirtySince != 0 {
-		return
-	}
-	list := f.tracks.unmerged[n]
-	delete(f.tracks.unmerged, n)
-	for i := range list {
-		if n.gone || n.stale {
-			break
-		}
-		if err := f.mergeOne(c, n, fl, &list[i]); err != nil {
-			f.log.Error("merge what two sessions wrote; the conflict stays open", "path", list[i].path, "conflict", list[i].id, "error", err)
-		}
-	}
 	f.leaveFile(n, fl)
-}
-
-// mergeOne makes the version that has both. Both locks are held; FS.mu is released meanwhile.
-func (f *FS) mergeOne(c *Call, n *node, fl *file, u *unmerged) error {
 	f.mu.Unlock()
-	merged, now, err := f.mergeTexts(c, fl, u)
-	var parts []blob.Staged
-	if err == nil && merged != nil && !bytes.Equal(merged, now) {
-		parts, err = f.stageText(merged)
-	}
-	f.mu.Lock()
-	if err != nil || merged == nil {
-		return err
-	}
-	if n.gone || n.stale || n.dirtySince != 0 {
-		f.blobs.Applied(parts)
-		return nil
-	}
-	if bytes.Equal(merged, now) { // it has all that was met already
-		_, err := f.st.Append(&store.Op{Who: u.who, At: f.now().UnixNano(), Resolves: []store.ConflictID{-u.id}})
-		return err
-	}
-	content := contentOf(parts)
-	ch := f.begin(nil, store.OpWrite, u.who) // nil: the mount that it came by has other pages, too
-	v := ch.version(n)
-	v.Content, v.Size, v.Holes, v.Mtime, v.Ctime, v.Merge = content.Ref, content.Size, 0, ch.now, ch.now, u.met
-	ch.item(store.OpWrite, n, nil, "")
-	ch.op.Contents, ch.op.Resolves = parts, []store.ConflictID{-u.id}
-	slot, err := ch.commit()
-	if err != nil {
-		f.blobs.Applied(parts)
-		return err
-	}
-	n.draft = draft{}
-	fl.committed, fl.committedHoles, fl.changed, fl.written = content, 0, false, false
-	fl.drop()
-	fl.base, fl.limit, fl.size, fl.valid, fl.validBytes = content, content.Size, content.Size, nil, 0
-	f.mu.Unlock()
-	err = f.st.Wait(slot)
-	f.mu.Lock()
-	return err
-}
-
-// mergeTexts brings what the file has and what was met together, nil if they do not go.
-func (f *FS) mergeTexts(c *Call, fl *file, u *unmerged) (merged, now []byte, err error) {
-	if fl.size > mergeMax || u.base.Size > mergeMax || u.head.Size > mergeMax {
-		return nil, nil, nil
-	}
-	if now, err = f.textOf(fl)(c); err != nil {
-		return nil, nil, err
-	}
-	base, err := f.text(c, u.base)
-	if err != nil {
-		return nil, nil, err
-	}
-	head, err := f.text(c, u.head)
-	if err != nil {
-		return nil, nil, err
-	}
-	merged, ok := MergeText(u.path, base, now, head)
-	if !ok {
-		return nil, now, nil
-	}
-	return merged, now, nil
-}
-
-// stageText stores a text; none is needed if it is empty.
-func (f *FS) stageText(text []byte) ([]blob.Staged, error) {
-	switch {
-	case len(text) == 0:
-		return nil, nil
-	case len(text) <= blob.MaxBlob:
-		return []blob.Staged{f.blobs.StageSmall(slices.Clone(text))}, nil
-	}
-	st, _, err := f.blobs.Edit(context.Background(), blob.Content{}, int64(len(text)), extents{{Off: 0, Len: int64(len(text))}}, bytes.NewReader(text))
-	if err != nil {
-		return nil, err
-	}
-	return []blob.Staged{st}, nil
 }

@@ -41,6 +41,26 @@ func (f *FS) cut(c *Call, n *node, fl *file, by *Handle) error {
 	}
 	changed := fl.changed
 	f.mu.Unlock()
+	return f.cutAs(c, n, fl, by, changed)
+}
+
+// cutLate makes the version that merges what could not be merged when it was written, if there is anything. The gate was passed: it
+// is no part of what was written before. fl.mu is held.
+func (f *FS) cutLate(c *Call, n *node, fl *file) error {
+	f.mu.Lock()
+	late := n.dirtySince == 0 && !n.gone && !n.stale && f.merges(n, 1)
+	if late {
+		fl.who = f.tracks.unmerged[n][0].who
+	}
+	f.mu.Unlock()
+	if !late {
+		return f.cut(c, n, fl, nil)
+	}
+	return f.cutAs(c, n, fl, nil, false)
+}
+
+// cutAs is cut once it is known that there is something to do. changed: there are other bytes.
+func (f *FS) cutAs(c *Call, n *node, fl *file, by *Handle, changed bool) error {
 
 	var parts []blob.Staged
 	content, holes := fl.committed, fl.committedHoles
@@ -76,24 +96,36 @@ func (f *FS) cut(c *Call, n *node, fl *file, by *Handle) error {
 			return f.refuse(c, n, fl, m, content, parts)
 		}
 	}
+	wrote, j := content, f.joinCut(c, n, fl, m, content)
+	if j != nil {
+		content = j.content
+	}
 	f.mu.Lock()
-	if n.gone { // unlinked while its bytes were packed
+	if n.gone || j == nil && n.dirtySince == 0 { // unlinked while its bytes were packed; or there is nothing to merge
 		f.mu.Unlock()
 		f.blobs.Applied(parts)
+		if j != nil {
+			f.blobs.Applied(j.parts)
+		}
 		return nil
 	}
-	ch := f.cutChange(c, n, fl, by, content)
+	ch := f.cutChange(c, n, fl, by, content, j)
 	ch.receipt, ch.made = fl.naming, n.id
 	v := ch.version(n)
 	v.Content, v.Size, v.Holes = content.Ref, content.Size, holes
 	v.Mtime, v.Ctime = n.v.Mtime, n.v.Ctime
-	if ch.op.Kind == store.OpSetattr {
+	if ch.op.Kind == store.OpSetattr && j == nil {
 		f.blobs.Applied(parts)
+		parts = nil
 	} else {
 		ch.op.Contents = parts
 	}
 	ch.mixed = changed && !knows
-	f.clashes(ch, m, n, fl.who, content)
+	f.clashes(ch, m, n, fl.who, wrote, j)
+	if j != nil {
+		j.puts(ch, v)
+		parts = ch.op.Contents
+	}
 	since := n.dirtySince
 	n.dirtySince = 0
 	forget := f.keepPatch(n, ch.op.Contents)
@@ -105,16 +137,23 @@ func (f *FS) cut(c *Call, n *node, fl *file, by *Handle) error {
 		f.blobs.Applied(parts)
 		return fmt.Errorf("make a version of %q: %w", f.label(n), err)
 	}
-	if knows && fl.who.Session != nil {
+	if j == nil && knows && fl.who.Session != nil {
 		f.sees(n.ino, fl.who.Session, n.v.ID, content)
 	}
 	if !ch.op.Amend {
 		n.draft = draft{by: by, id: n.v.ID, at: ch.now}
 	}
 	delete(f.dirty, n)
-	fl.committed, fl.committedHoles, fl.changed, fl.written = content, holes, false, false
+	if j != nil {
+		f.joined(n, j, fl.who)
+	}
+	if j != nil && j.mixed {
+		fl.becomes(content, wrote)
+	} else {
+		fl.committed, fl.committedHoles, fl.changed, fl.written = content, holes, false, false
+		fl.base, fl.limit, fl.valid, fl.validBytes = content, content.Size, nil, 0
+	}
 	f.mu.Unlock()
-	fl.base, fl.limit, fl.valid, fl.validBytes = content, content.Size, nil, 0
 	if fl.spill != nil {
 		fl.drop() // the next write starts a fresh one; kept pages would only use disk
 	}
@@ -123,8 +162,8 @@ func (f *FS) cut(c *Call, n *node, fl *file, by *Handle) error {
 	return err
 }
 
-// cutChange starts the op of a cut: a birth, an amendment, new bytes, or only new times. FS.mu is held.
-func (f *FS) cutChange(c *Call, n *node, fl *file, by *Handle, content blob.Content) *change {
+// cutChange starts the op of a cut: a birth, an amendment, new bytes, or only new times. What is merged amends nothing. FS.mu is held.
+func (f *FS) cutChange(c *Call, n *node, fl *file, by *Handle, content blob.Content, j *joint) *change {
 	who := fl.who
 	if n.fresh {
 		p := f.nodeOf(n.parent)
@@ -142,7 +181,7 @@ func (f *FS) cutChange(c *Call, n *node, fl *file, by *Handle, content blob.Cont
 	}
 	ch := f.begin(c, kind, who)
 	d := n.draft
-	if by != nil && d.by == by && d.id == n.v.ID && sameCommand(who.Command, f.run.command) && n.v.Seq >= f.run.from &&
+	if j == nil && by != nil && d.by == by && d.id == n.v.ID && sameCommand(who.Command, f.run.command) && n.v.Seq >= f.run.from &&
 		n.v.Seq > f.pinned && ch.now-d.at <= int64(amendFor) {
 		ch.op.Kind, ch.op.Amend, ch.op.Seq = store.OpWrite, true, n.v.Seq
 		v := ch.version(n)

@@ -3,6 +3,7 @@ package fs
 import (
 	"syscall"
 
+	"wsfs/blob"
 	"wsfs/store"
 )
 
@@ -21,6 +22,7 @@ type Handle struct {
 	rules   *Rules          // of the mount that it came by
 	seen    store.VersionID // the version that its session was last seen reading; guarded by FS.mu
 	refused bool            // what it wrote was refused: it writes nothing more; guarded by file.mu
+	apart   *blob.Content   // what it wrote, if the file has become more than that with it; guarded by file.mu
 
 	mount, fh uint64 // what it is called in the ledger; set once, before anybody else knows it; mount 0: it is not there
 }
@@ -30,6 +32,11 @@ func (h *Handle) ID() store.Ino { return h.n.id }
 
 // Open opens an inode with the flags of open(2).
 func (f *FS) Open(c *Call, ino store.Ino, flags uint32) (*Handle, error) {
+	return f.open(c, ino, flags, true)
+}
+
+// open is Open. waits: the kernel holds no directory meanwhile.
+func (f *FS) open(c *Call, ino store.Ino, flags uint32, waits bool) (*Handle, error) {
 	acc := flags & oAccMode
 	write := acc != syscall.O_RDONLY || flags&oTrunc != 0
 	read := acc != syscall.O_WRONLY && flags&oTrunc == 0
@@ -46,6 +53,9 @@ func (f *FS) Open(c *Call, ino store.Ino, flags uint32) (*Handle, error) {
 	}
 	f.mu.Lock()
 	n, err := f.openable(c, ino)
+	for err == nil && waits && f.hears(c, n) {
+		n, err = f.openable(c, ino)
+	}
 	if err != nil {
 		f.mu.Unlock()
 		return nil, err
@@ -208,7 +218,7 @@ func (f *FS) openExisting(c *Call, parent store.Ino, name string, flags uint32) 
 	if err != nil {
 		return Attr{}, nil, err
 	}
-	h, err := f.Open(c, a.ID, flags)
+	h, err := f.open(c, a.ID, flags, false)
 	if err != nil {
 		f.Forget(a.ID, 1)
 		return Attr{}, nil, err
@@ -340,14 +350,16 @@ func (h *Handle) Release(c *Call, _ uint64) {
 		f.mu.Unlock()
 		fl.mu.Unlock()
 		f.enter(c)
-		f.mergeNow(c, n, 1)
+		f.mergeNow(c, n)
 		f.leave()
 		fl.lock(c)
 		f.mu.Lock()
 	}
 	defer f.mu.Unlock()
 	if h.file == fl {
-		fl.writers--
+		if fl.writers--; fl.writers == 0 {
+			delete(f.tracks.unmerged, n) // what did not go stays a conflict
+		}
 	}
 	if fl.by == h {
 		fl.by = nil
@@ -393,7 +405,13 @@ func (h *Handle) Flush(c *Call, owner uint64) error {
 	}
 	f.mu.Lock()
 	dirty := n.dirtySince != 0 && (!n.gone || n.stale) && (n.fresh || !fl.changed || fl.written)
+	late := n.dirtySince == 0 && f.merges(n, 1)
 	f.mu.Unlock()
+	if late {
+		f.enter(c)
+		f.mergeNow(c, n)
+		f.leave()
+	}
 	if !dirty {
 		return f.flushed(c, n)
 	}

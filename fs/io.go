@@ -36,6 +36,7 @@ func (h *Handle) ReadAt(c *Call, p []byte, off int64) (int, error) {
 	}
 	fl.lock(c)
 	defer fl.mu.Unlock()
+	h.apart = nil // it goes on from what it reads
 	k, err := fl.readAt(f, c, p, off)
 	if err == io.EOF {
 		err = nil
@@ -74,6 +75,9 @@ func (h *Handle) put(c *Call, p []byte, off int64, killPriv, atEnd bool) (int, e
 		return 0, inoErr("write", n, syscall.EBUSY)
 	}
 	if err := f.cutForeign(c, h, fl, who); err != nil {
+		return 0, err
+	}
+	if err := f.goesOn(c, h, fl, who); err != nil {
 		return 0, err
 	}
 	if atEnd {
@@ -167,6 +171,9 @@ func (h *Handle) Fallocate(c *Call, off, length uint64, mode uint32) error {
 	fl.lock(c)
 	defer fl.mu.Unlock()
 	if err := f.cutForeign(c, h, fl, who); err != nil {
+		return err
+	}
+	if err := f.goesOn(c, h, fl, who); err != nil {
 		return err
 	}
 	grows := mode&fallocKeepSize == 0 && int64(to) > fl.size

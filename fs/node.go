@@ -37,6 +37,7 @@ type node struct {
 	past   int32  // open handles that write past the pages of kernels (caching.go)
 	shared bool   // others than who made it have opened it, or it was to be safe on the disk: it is no temporary
 	mixed  bool   // another handle was opened meanwhile: pages may be older than the bytes
+	untold uint64 // of notifier.push: kernels have to hear of its content before somebody opens it; 0: nothing
 	large  bool   // a directory that was found too large to be read for one lookup (attrs.go)
 	asks   uint16 // how many names in it the database was asked for since
 }

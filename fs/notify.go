@@ -2,6 +2,7 @@ package fs
 
 import (
 	"sync"
+	"time"
 
 	"wsfs/store"
 )
@@ -14,6 +15,8 @@ type notifier struct {
 	observers map[Origin]Observer
 	next      Origin
 	queue     []event
+	pushed    uint64 // how many events there were
+	heard     uint64 // how many of them were delivered
 	busy      bool
 	batch     int // how often busy was set
 	stopped   bool
@@ -62,8 +65,8 @@ func (w *notifier) run() {
 		for id, o := range w.observers {
 			to, origins = append(to, o), append(origins, id)
 		}
-		w.mu.Unlock()
 		for _, e := range events {
+			w.mu.Unlock()
 			for i, o := range to {
 				switch {
 				case origins[i] == e.origin:
@@ -75,22 +78,47 @@ func (w *notifier) run() {
 					o.InodeChanged(e.id)
 				}
 			}
+			w.mu.Lock()
+			w.heard++
+			w.wake.Broadcast()
 		}
-		w.mu.Lock()
 		w.busy = false
 		w.wake.Broadcast()
 	}
 }
 
-// push queues an event unless its maker is the only one who could want it.
-func (w *notifier) push(e event) {
+// push queues an event unless its maker is the only one who could want it: then it returns 0, else a number for told.
+func (w *notifier) push(e event) uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.observers) == 0 || len(w.observers) == 1 && w.observers[e.origin] != nil {
-		return
+		return 0
 	}
 	w.queue = append(w.queue, e)
+	w.pushed++
 	w.wake.Broadcast()
+	return w.pushed
+}
+
+// told reports whether an event was delivered, and waits for that at most so long.
+func (w *notifier) told(n uint64, wait time.Duration) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.heard >= n || wait <= 0 {
+		return w.heard >= n
+	}
+	late := false
+	t := time.AfterFunc(wait, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		late = true
+		w.wake.Broadcast()
+	})
+	defer t.Stop()
+	for w.heard < n && !late && !w.stopped {
+		w.wake.Wait()
+	}
+	return w.heard >= n
 }
 
 // drain returns when everything queued before has been delivered.

@@ -109,13 +109,18 @@ var scratchNames = map[string]bool{
 
 // pathOf is where n is, from the root; false if it is not known. FS.mu is held.
 func (f *FS) pathOf(n *node) (string, bool) {
-	t := teller{fs: f, dirs: map[*node]dirPath{}}
 	up := f.nodeOf(n.parent)
 	if up == nil || n.name == "" {
 		return n.name, false
 	}
-	at := t.path(up, 0)
-	return path.Join(at.path, n.name), at.ok
+	return f.pathIn(up, n.name)
+}
+
+// pathIn is pathOf for a name in a directory. FS.mu is held.
+func (f *FS) pathIn(dir *node, name string) (string, bool) {
+	t := teller{fs: f, dirs: map[*node]dirPath{}}
+	at := t.path(dir, 0)
+	return path.Join(at.path, name), at.ok
 }
 
 // below reports whether a path leads through a directory of one of the names.

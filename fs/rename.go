@@ -22,10 +22,14 @@ func (f *FS) Rename(c *Call, parent store.Ino, name string, newParent store.Ino,
 	who := c.who()
 	f.joins(who.Session)
 	r := rename{f: f, c: c, name: name, newName: newName}
+	defer r.disjoin()
+	defer r.letGo()
 	for {
 		// The content of a file comes before its name: what was written and not yet closed becomes a version first.
-		if err := f.settleName(c, parent, name); err != nil {
-			return err
+		if r.held == nil {
+			if err := f.settleName(c, parent, name); err != nil {
+				return err
+			}
 		}
 		if flags&RenameExchange != 0 {
 			if err := f.settleName(c, newParent, newName); err != nil {
@@ -44,11 +48,14 @@ func (f *FS) Rename(c *Call, parent store.Ino, name string, newParent store.Ino,
 				f.mu.Unlock()
 				return err
 			}
-			if !again {
+			if !again && !r.holds() {
 				break
 			}
 		}
 		f.mu.Unlock() // somebody made a new file of that name meanwhile
+		if r.held != nil && !r.still() {
+			r.letGo()
+		}
 	}
 	var slot store.Slot
 	var err error
@@ -57,10 +64,16 @@ func (f *FS) Rename(c *Call, parent store.Ino, name string, newParent store.Ino,
 	} else {
 		slot, err = r.move(who)
 	}
-	merge := err == nil && r.met != nil && f.merges(r.n, 0)
+	merge := err == nil && f.merges(r.n, 0)
 	f.mu.Unlock()
+	r.letGo()
 	if err = f.finish(c, slot, err); err == nil && merge {
-		f.mergeNow(c, r.n, 0)
+		f.mergeNow(c, r.n)
+		f.mu.Lock()
+		if f.merges(r.n, 0) {
+			delete(f.tracks.unmerged, r.n) // what did not go stays a conflict
+		}
+		f.mu.Unlock()
 	}
 	return err
 }
@@ -75,6 +88,9 @@ type rename struct {
 
 	met   *met // that n replaces; of the state asked
 	asked metState
+	joint *joint // what n becomes with what it meets; of the state asked
+	joins int
+	held  *file // of n, if joint needs it: its lock is held
 }
 
 // find looks everything up and validates; done means there is nothing to do. Whenever the lock was released on the
@@ -204,15 +220,31 @@ func (r *rename) move(who store.Attribution) (store.Slot, error) {
 		ch.item(kind, r.target, r.to, r.newName)
 	}
 	target := r.target
+	wrote, j := r.n.head(), r.joint
 	if r.met != nil {
-		f.clashes(ch, r.met, r.n, who, r.n.head())
+		f.clashes(ch, r.met, r.n, who, wrote, j)
 		k := &ch.op.Conflicts[len(ch.op.Conflicts)-1]
 		k.Parent, k.Name = r.to.ino, r.newName
+	}
+	if j != nil {
+		j.puts(ch, ch.version(r.n))
 	}
 	ch.receipt = r.c.receipt()
 	slot, err := ch.commit()
 	if err == nil && target != nil && f.tracks.on.Load() && who.Session != nil && r.n.isReg() {
-		f.sees(r.n.ino, who.Session, r.n.v.ID, r.n.head())
+		if e := f.tracks.files[r.n.ino].of(who.Session.ID); e == nil || e.content == wrote { // who moves what others wrote has not read that
+			f.sees(r.n.ino, who.Session, r.n.v.ID, wrote)
+		}
+		if j != nil {
+			f.joined(r.n, j, who)
+		}
+		f.mergeLater(r.n, f.tracks.unmerged[target]...)
+		delete(f.tracks.unmerged, target)
+	}
+	if err == nil && j != nil {
+		if r.joint = nil; j.mixed && r.held != nil {
+			r.held.becomes(j.content, wrote)
+		}
 	}
 	if err == nil && ch.op.Elide != nil {
 		r.n.renamedTemp(born, ch.op, r.from, r.to, r.newName, ghost, target != nil, slot)

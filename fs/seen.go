@@ -51,6 +51,7 @@ type tracks struct {
 
 // track is one file.
 type track struct {
+	next store.Ino // what replaced it under its name, 0 if nothing did
 	seen []sight
 	past []store.Past // contents, the newest first, as far as is known; each with who brought it
 }
@@ -200,6 +201,16 @@ func (f *FS) reads(n *node, s *store.Session) {
 		return
 	}
 	f.sees(n.ino, s, n.v.ID, n.head())
+	if !n.gone {
+		return
+	}
+	// It was replaced a moment ago, and what its reader writes goes to what has its name now.
+	for tr, hops := f.tracks.files[n.ino], 0; tr != nil && tr.next != 0 && hops < maxSights; hops++ {
+		ino := tr.next
+		if tr = f.tracks.files[ino]; tr != nil && tr.next == 0 {
+			f.sees(ino, s, n.v.ID, n.head())
+		}
+	}
 }
 
 // sees is reads of a version. FS.mu is held.
@@ -357,6 +368,7 @@ func (f *FS) tracked(ch *change, before []blob.Content) {
 			if from == nil {
 				from = &track{}
 			}
+			from.next = n.ino
 			past = append(past, from.past...)
 			if len(from.past) == 0 {
 				past = append(past, store.Past{Version: v.Replaced, Ino: old, Content: oldContent})
@@ -380,7 +392,7 @@ func (f *FS) tracked(ch *change, before []blob.Content) {
 // known. FS.mu is held.
 func (f *FS) replacedIno(ch *change, id store.VersionID, before []blob.Content) (store.Ino, blob.Content) {
 	for i := range ch.op.Versions {
-		if v := &ch.op.Versions[i]; v.Nlink == 0 && v.Parent == id {
+		if v := &ch.op.Versions[i]; v.Parent == id && ch.op.Kind != store.OpExchange { // it may have other names
 			return v.Ino, before[i]
 		}
 	}

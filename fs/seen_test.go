@@ -2,6 +2,7 @@ package fs_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -82,6 +83,46 @@ var saves = map[string]func(p *party, name, text string) error{
 	},
 	"create": func(p *party, name, text string) error {
 		if err := p.fs.Unlink(p.c, store.RootIno, name); err != nil {
+			return err
+		}
+		_, h, err := p.fs.Create(p.c, store.RootIno, name, 0o644, syscall.O_WRONLY|syscall.O_EXCL)
+		if err != nil {
+			return err
+		}
+		return p.ends(h, text, 0)
+	},
+	"rename with a backup": func(p *party, name, text string) error {
+		if err := p.fs.Unlink(p.c, store.RootIno, name+"~"); err != nil && !errors.Is(err, syscall.ENOENT) {
+			return err
+		}
+		if _, err := p.fs.Link(p.c, p.walk(name).ID, store.RootIno, name+"~"); err != nil {
+			return err
+		}
+		_, h, err := p.fs.Create(p.c, store.RootIno, name+".tmp", 0o644, syscall.O_WRONLY|syscall.O_EXCL)
+		if err != nil {
+			return err
+		}
+		if err := p.ends(h, text, 0); err != nil {
+			return err
+		}
+		return p.fs.Rename(p.c, store.RootIno, name+".tmp", store.RootIno, name, 0)
+	},
+	"rename while open": func(p *party, name, text string) error {
+		_, h, err := p.fs.Create(p.c, store.RootIno, name+".tmp", 0o644, syscall.O_WRONLY|syscall.O_EXCL)
+		if err != nil {
+			return err
+		}
+		defer h.Release(p.c, 1)
+		if _, err := h.WriteAt(p.c, []byte(text), 0, false); err != nil {
+			return err
+		}
+		if err := p.fs.Rename(p.c, store.RootIno, name+".tmp", store.RootIno, name, 0); err != nil {
+			return err
+		}
+		return h.Flush(p.c, 1)
+	},
+	"move away and write": func(p *party, name, text string) error {
+		if err := p.fs.Rename(p.c, store.RootIno, name, store.RootIno, name+"~", 0); err != nil {
 			return err
 		}
 		_, h, err := p.fs.Create(p.c, store.RootIno, name, 0o644, syscall.O_WRONLY|syscall.O_EXCL)

@@ -28,6 +28,8 @@ type write struct {
 	text    func(c *Call) ([]byte, error) // of content; for what is not larger than mergeMax
 	rules   *Rules
 	file    *node // what is written, or gets the name
+	parent  *node // where, and the name, if it may have several
+	name    string
 	track   *track
 	head    blob.Content    // what is there
 	version store.VersionID // of it
@@ -42,6 +44,9 @@ func (f *FS) meets(c *Call, w *write) (m *met, fresh bool, err error) {
 		return nil, false, nil
 	}
 	name, ok := f.pathOf(w.file)
+	if w.parent != nil {
+		name, ok = f.pathIn(w.parent, w.name)
+	}
 	if ok && below(name+"/", func(dir string) bool { return dir == ".git" }) {
 		return nil, false, nil
 	}

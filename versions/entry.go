@@ -67,7 +67,7 @@ type Entry struct {
 
 // BroughtTogether reports whether the version has what two sessions wrote, one without having seen the other's.
 func (e *Entry) BroughtTogether() bool {
-	return e.Kind == store.OpWrite && e.New != nil && e.New.Merge != 0
+	return (e.Kind == store.OpWrite || e.Kind == store.OpCreate || e.Kind == store.OpRename) && e.New != nil && e.New.Merge != 0
 }
 
 // describe turns one item of a change into an entry without paths.

@@ -212,6 +212,9 @@ func (p *Log) line(e *versions.Entry) string {
 	case versions.Renamed:
 		style = ui.Cyan
 		name = ui.Name(e.From) + " -> " + name
+		if e.BroughtTogether() {
+			more = "merged with what another session wrote"
+		}
 	case versions.Exchanged:
 		style = ui.Cyan
 		name = ui.Name(e.From) + " <-> " + name
