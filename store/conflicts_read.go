@@ -23,6 +23,8 @@ type ConflictQuery struct {
 	After     ConflictID  // with larger numbers
 	Oldest    bool        // the oldest first, as with After
 	Limit     int         // the newest so many, with After the oldest; 0: all
+	// ResolvedAfter, if not 0: those that somebody resolved after that moment (ns), in that order; not those that were merged at once.
+	ResolvedAfter int64
 }
 
 // A conflict is of the workspace that the timeline is of, or that its session works in: a fork has no timeline at first.
@@ -38,13 +40,17 @@ func (s *Store) Conflicts(ctx context.Context, q ConflictQuery) ([]ConflictRow, 
 	if q.ID != 0 {
 		query, args = query+` AND id = ?`, append(args, int64(q.ID))
 	}
-	if !q.Resolved {
+	if q.ResolvedAfter != 0 {
+		query, args = query+` AND resolved_at > ? AND resolved_at <> at`, append(args, q.ResolvedAfter)
+	} else if !q.Resolved {
 		query += ` AND resolved_at IS NULL`
 	}
 	if q.Workspace != 0 {
 		query, args = query+sqlConflictOf, append(args, int64(q.Workspace), int64(q.Workspace))
 	}
-	if q.After > 0 || q.Oldest {
+	if q.ResolvedAfter != 0 {
+		query += ` ORDER BY resolved_at, id`
+	} else if q.After > 0 || q.Oldest {
 		query += ` ORDER BY id`
 	} else {
 		query += ` ORDER BY id DESC`
@@ -64,6 +70,16 @@ func (s *Store) Conflicts(ctx context.Context, q ConflictQuery) ([]ConflictRow, 
 		return c.bad
 	})
 	return list, s.dbError("list conflicts", err)
+}
+
+// LastResolved is when somebody last resolved a conflict of a workspace, 0: never. ns.
+func (s *Store) LastResolved(ctx context.Context, ws WorkspaceID) (at int64, err error) {
+	_, err = scanAll(ctx, s.r, 1, `SELECT COALESCE(max(resolved_at), 0) FROM conflict WHERE resolved_at <> at`+sqlConflictOf, []any{int64(ws), int64(ws)},
+		func(c *cells) error {
+			at = c.int(0)
+			return c.bad
+		})
+	return at, s.dbError("find when a conflict was resolved", err)
 }
 
 // ConflictParties finds the session and the command of a conflict, nil for what is not known.

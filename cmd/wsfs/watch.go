@@ -19,7 +19,7 @@ func (a *app) watchCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch [WS]",
 		Short: "Tell what happens, as it happens",
-		Long: "Prints a line of JSON for each change, each move of the workspace to another state and each conflict, as soon as the database has it.\n" +
+		Long: "Prints a line of JSON for each change, each move of the workspace to another state, each conflict and what resolves it, as soon as the database has it.\n" +
 			"Nothing is left out: --since with the field `since` of the last line that was read goes on right after it, also after restarts.\n" +
 			"Without a daemon it prints what there is and ends.",
 		Args: cobra.MaximumNArgs(1),
@@ -30,7 +30,7 @@ func (a *app) watchCmd() *cobra.Command {
 		}
 		return a.watch(cmd.Context(), since)
 	}
-	cmd.Flags().StringVar(&since, "since", since, "0, now, or the field `since` of an event: what comes after it")
+	cmd.Flags().StringVar(&since, "since", since, "0, now, or the field since or id of an event: what comes after it")
 	a.jsonFlag(cmd)
 	a.workspaceOf(cmd)
 	return cmd

@@ -8,8 +8,6 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
 	"wsfs/internal/report"
@@ -17,14 +15,14 @@ import (
 	"wsfs/versions"
 )
 
-// A watch passes on what happens in a workspace: its changes, moves of its pointer, conflicts. Each is a stream of its own
-// with numbers that only grow and are given in the order in which the database gets them (seq, line of the reflog,
-// conflict); a place in all three is what a watch resumes from. Nothing is kept for a watch: it reads the
+// A watch passes on what happens in a workspace: its changes, moves of its pointer, conflicts, and what resolves them. Each is a stream of
+// its own with numbers that only grow and are given in the order in which the database gets them (seq, line of the reflog,
+// conflict, the moment of a resolution); a place in all of them is what a watch resumes from. Nothing is kept for a watch: it reads the
 // database, page by page, and is woken when that has more.
 //
 // A change may be amended for some seconds: before it is read, the workspace is sealed, and no more is read than was there then.
 
-// WatchRequest asks for what happens in a workspace after Since: "0", "now" or the field `since` of an event.
+// WatchRequest asks for what happens in a workspace after Since: "0", "now", the field `since` of an event, or its id.
 type WatchRequest struct {
 	Workspace string `json:"workspace"`
 	Since     string `json:"since"`
@@ -39,7 +37,7 @@ const (
 type watchEvent struct {
 	ID        string `json:"id"`
 	Since     string `json:"since"` // resumes after this event
-	Event     string `json:"event"` // start, change, moved, conflict; end: the workspace is gone
+	Event     string `json:"event"` // start, change, moved, conflict, resolved; end: the workspace is gone
 	Workspace string `json:"workspace"`
 }
 
@@ -53,30 +51,6 @@ type (
 		Conflict report.ConflictLine `json:"conflict"`
 	}
 )
-
-// place is how far a watch is.
-type place struct {
-	seq      store.Seq
-	ref      int64
-	conflict store.ConflictID
-}
-
-func (p place) String() string { return fmt.Sprintf("%d.%d.%d", p.seq, p.ref, p.conflict) }
-
-func parsePlace(s string) (p place, err error) {
-	parts := strings.Split(s, ".")
-	var n [3]int64
-	for i := 0; i < len(parts) && len(parts) == 3 && err == nil; i++ {
-		n[i], err = strconv.ParseInt(parts[i], 10, 64)
-		if n[i] < 0 {
-			err = syscall.EINVAL
-		}
-	}
-	if err != nil || len(parts) != 3 {
-		return p, Fail(ExitUsage, "watch --since %q: give 0, now, or the field `since` of an event: %w", s, syscall.EINVAL)
-	}
-	return place{store.Seq(n[0]), n[1], store.ConflictID(n[2])}, nil
-}
 
 // watcher is one watch.
 type watcher struct {
@@ -127,8 +101,11 @@ func (w *watcher) begin(ctx context.Context, since string) (err error) {
 		if len(last) > 0 {
 			w.at.conflict = last[0].ID
 		}
+		if w.at.resolved, err = w.st.LastResolved(ctx, w.ws.ID); err != nil {
+			return err
+		}
 	default:
-		if w.at, err = parsePlace(since); err != nil {
+		if w.at, err = placeOf(ctx, w.st, w.ws, since); err != nil {
 			return err
 		}
 		if err := w.st.WholeAfter(ctx, w.ws.ID, w.at.seq); w.at.seq > 0 && err != nil {
@@ -177,9 +154,13 @@ func (w *watcher) page(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	full := [3]bool{len(refs) == watchPage, len(changes) == watchPage, len(conflicts) == watchPage}
+	resolved, err := versions.Conflicts(ctx, w.st, store.ConflictQuery{Workspace: w.ws.ID, ResolvedAfter: max(w.at.resolved, 1)})
+	if err != nil {
+		return false, err
+	}
+	full := [4]bool{len(refs) == watchPage, len(changes) == watchPage, len(conflicts) == watchPage}
 	for {
-		at := [3]int64{math.MaxInt64, math.MaxInt64, math.MaxInt64}
+		at := [4]int64{math.MaxInt64, math.MaxInt64, math.MaxInt64, math.MaxInt64}
 		if len(refs) > 0 {
 			at[0] = refs[0].At
 		}
@@ -188,6 +169,9 @@ func (w *watcher) page(ctx context.Context) (more bool, err error) {
 		}
 		if len(conflicts) > 0 {
 			at[2] = conflicts[0].At
+		}
+		if len(resolved) > 0 {
+			at[3] = resolved[0].ResolvedAt
 		}
 		next := -1
 		for i, t := range at {
@@ -209,6 +193,12 @@ func (w *watcher) page(ctx context.Context) (more bool, err error) {
 			w.at.conflict = conflicts[0].ID
 			err = w.emit.Encode(conflictEvent{w.event(fmt.Sprintf("conflict:%d", w.at.conflict), "conflict"), report.ConflictLineOf(&conflicts[0])})
 			conflicts = conflicts[1:]
+		case 3:
+			if len(resolved) == 1 || resolved[1].ResolvedAt > resolved[0].ResolvedAt {
+				w.at.resolved = resolved[0].ResolvedAt
+			}
+			err = w.emit.Encode(conflictEvent{w.event(fmt.Sprintf("resolved:%d", resolved[0].ID), "resolved"), report.ConflictLineOf(&resolved[0])})
+			resolved = resolved[1:]
 		default:
 			return false, nil
 		}
@@ -254,12 +244,12 @@ func (w *watcher) changed(ctx context.Context, row *store.ChangeRow) error {
 func (d *Daemon) serveWatch(wr http.ResponseWriter, r *http.Request) {
 	var req WatchRequest
 	err := readBody(r, &req)
-	if err == nil && req.Since != "0" && req.Since != "now" {
-		_, err = parsePlace(req.Since)
-	}
 	var ws *store.Workspace
 	if err == nil {
 		ws, err = d.workspace(r.Context(), req.Workspace)
+	}
+	if err == nil && req.Since != "0" && req.Since != "now" {
+		_, err = placeOf(r.Context(), d.st, ws, req.Since)
 	}
 	if err != nil {
 		writeError(wr, err)
