@@ -169,12 +169,12 @@ func bindingsSQL(q *ChangeQuery, t TimelineID, upTo Seq, most int64) (string, []
 	args := append(key[:4:4], int64(q.After))
 	args = append(append(args, key...), most, int64(q.After))
 	args = append(append(args, key...), most+min(1, math.MaxInt64-most), int64(upTo), int64(q.After))
-	args = append(args, int64(q.Parent), int64(t), int64(upTo), int64(q.After), int64(t), int64(t), int64(q.Parent), []byte(q.Name), int64(OpUnlink), int64(OpRmdir))
+	args = append(args, int64(q.Parent), int64(t), int64(q.After), int64(upTo), int64(t), int64(t), int64(q.Parent), []byte(q.Name), int64(OpUnlink), int64(OpRmdir))
 	return "SELECT f.seq FROM file_node f WHERE f.timeline_id = ? AND f.parent_ino = ? AND f.name = ? AND f.seq <= ? AND f.seq > ?" +
 		" UNION SELECT k.seq FROM " + past + " WHERE k.seq > ?" +
 		" UNION SELECT k.end_seq FROM " + past + " WHERE k.end_seq <= ? AND k.end_seq > ?" +
-		" UNION SELECT i.seq FROM (SELECT x.seq FROM change_item x WHERE x.parent_ino = ? AND x.timeline_id = ? AND x.seq <= ? AND x.seq > ?" +
-		" AND x.seq <= (SELECT gc_seq FROM timeline WHERE id = ?) GROUP BY x.seq) k CROSS JOIN change_item i WHERE i.timeline_id = ? AND i.seq = k.seq" +
+		" UNION SELECT i.seq FROM (SELECT x.seq FROM change_item x WHERE x.parent_ino = ? AND x.timeline_id = ? AND x.seq > ?" +
+		" AND x.seq <= min(?, (SELECT gc_seq FROM timeline WHERE id = ?)) GROUP BY x.seq) k CROSS JOIN change_item i WHERE i.timeline_id = ? AND i.seq = k.seq" +
 		" AND i.parent_ino = ? AND i.name = ? AND i.op IN (?, ?)", args
 }
 
