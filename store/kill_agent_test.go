@@ -34,7 +34,8 @@ type agent struct {
 	tmp     string        // a directory outside of the store
 	cut     time.Duration // how long what is dirty may stay so
 	now     func() time.Time
-	still   atomic.Int64 // when the write began that is going on, 0 if there is none
+	classes *store.Classes // collect by these, too; nil: by none
+	still   atomic.Int64   // when the write began that is going on, 0 if there is none
 }
 
 // clock is that of the agent's workspace unless it has another. It stands still while a file is written, however slow the machine is: what is open and
@@ -110,7 +111,7 @@ func (a *agent) do(ctx context.Context, op mop) error {
 	switch op.Kind {
 	case "gc":
 		return a.collect(ctx, store.Retention{})
-	case "fork", "tag", "drop", "undo", "redo", "rollback": // as the daemon does
+	case "fork", "tag", "drop", "undo", "redo", "rollback", "try undo", "try redo": // as the daemon does
 		defer a.st.UseHistory()()
 	}
 	switch op.Kind {
@@ -138,7 +139,7 @@ func (a *agent) do(ctx context.Context, op mop) error {
 			return err
 		}
 		return a.append(versions.DropOp(*ws, time.Now().UnixNano(), a.who))
-	case "undo", "redo", "rollback":
+	case "undo", "redo", "rollback", "try undo", "try redo":
 		return a.back(ctx, op)
 	case "import":
 		return a.imports(ctx, op)
@@ -190,10 +191,10 @@ func (a *agent) do(ctx context.Context, op mop) error {
 	return err
 }
 
-// collect removes dropped workspaces, and what keep says.
+// collect removes dropped workspaces, and what keep and the classes say.
 func (a *agent) collect(ctx context.Context, keep store.Retention) error {
 	keep.Dropped = time.Nanosecond
-	_, err := a.st.Collect(ctx, store.GCOptions{Keep: &keep, Roots: a.contents})
+	_, err := a.st.Collect(ctx, store.GCOptions{Keep: &keep, Classes: a.classes, Roots: a.contents})
 	if errors.Is(err, blob.ErrCollecting) {
 		return nil // another agent is at it
 	}
@@ -277,10 +278,21 @@ func (a *agent) point(op func(*store.Workspace, versions.Place, int64) *store.Op
 	if err != nil {
 		return err
 	}
-	return a.append(op(a.f.Workspace(), versions.Place{Timeline: timeline, Seq: seq}, time.Now().UnixNano()))
+	p := versions.Place{Timeline: timeline, Seq: seq}
+	if a.commits%4 == 0 { // else it is named before it is in the database
+		ctx := context.Background()
+		if err := a.st.Apply(ctx, a.st.Last()); err != nil {
+			return err
+		}
+		if err := p.Whole(ctx, a.st); err != nil {
+			return fmt.Errorf("a present lacks something: %w", err)
+		}
+	}
+	return a.append(op(a.f.Workspace(), p, time.Now().UnixNano()))
 }
 
-// back is an undo, a redo or a rollback, as the daemon does it.
+// back is an undo, a redo or a rollback, as the daemon does it. One that is only tried may be refused, as bytes are not kept any more;
+// nothing is changed by it either way.
 func (a *agent) back(ctx context.Context, op mop) error {
 	h, err := a.f.Hold(ctx)
 	if err != nil {
@@ -303,7 +315,7 @@ func (a *agent) back(ctx context.Context, op mop) error {
 			p, err = versions.PlanRollback(ctx, a.st, a.f.Workspace(), at, to, versions.UndoSelect{})
 		}
 	} else {
-		sel := versions.UndoSelect{Now: time.Now(), Redo: op.Kind == "redo"}
+		sel := versions.UndoSelect{Now: time.Now(), Redo: op.Kind == "redo" || op.Kind == "try redo"}
 		if sel.Redo {
 			kind, why = store.OpRedo, versions.WhyRedo
 		}
@@ -313,11 +325,19 @@ func (a *agent) back(ctx context.Context, op mop) error {
 		sel.Own = append(sel.Own, a.session.ID)
 		p, err = versions.PlanUndo(ctx, a.st, a.f.Workspace(), at, sel)
 	}
+	try := strings.HasPrefix(op.Kind, "try ")
+	var lack *versions.LackError
+	if try && errors.As(err, &lack) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	if err := a.means(ctx, p, op.Name); err != nil {
 		return err
+	}
+	if try {
+		return nil
 	}
 	if len(p.Conflicts) > 0 {
 		return fmt.Errorf("conflicts of what was done alone: %v", p.Conflicts)

@@ -32,6 +32,7 @@ type orders struct {
 	N         int
 	Delay     time.Duration
 	Keep      string   // a policy by which history is collected all the time; "" for not at all
+	Classes   bool     // classes let go of what is past, all the time
 	Where     []string // the workspace that each agent begins in
 	Ops       [][]mop
 }
@@ -139,6 +140,9 @@ func agents(ctx context.Context, file string) error {
 	var all []*agent
 	for i := range o.Ops {
 		a := &agent{st: st, name: "agent-" + strconv.Itoa(i), cut: 100 * time.Millisecond, tmp: filepath.Dir(o.Page)}
+		if o.Classes {
+			a.classes = killClasses()
+		}
 		if err := a.open(ctx, o.Where[i]); err != nil {
 			return err
 		}
@@ -148,10 +152,12 @@ func agents(ctx context.Context, file string) error {
 		a.all = all
 		go func() { errs <- a.run(ctx, i, o.Ops[i], page, at, &mu, events) }()
 	}
-	if o.Keep != "" {
-		keep, err := store.ParseRetention(o.Keep)
-		if err != nil {
-			return err
+	if o.Keep != "" || o.Classes {
+		var keep store.Retention // all
+		if o.Keep != "" {
+			if keep, err = store.ParseRetention(o.Keep); err != nil {
+				return err
+			}
 		}
 		go func() {
 			for ; ; time.Sleep(10 * time.Millisecond) {

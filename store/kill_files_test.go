@@ -21,6 +21,7 @@ func (a *magent) file(r *rand.Rand, cmd string) mop {
 		}
 		return fmt.Sprintf("%sn%d", dir, a.n)
 	}
+	freshFile := func() string { return fresh() + []string{"", "", "", scratchName, secretName, shortName}[r.IntN(6)] }
 	made := a.made
 	a.made = ""
 	add := func(p string, n mnode) {
@@ -41,7 +42,7 @@ func (a *magent) file(r *rand.Rand, cmd string) mop {
 		}
 	}
 	create := func() mop {
-		op := mop{Kind: "write", Path: fresh(), Data: a.text(r, cmd, ""), Mode: 0o644, Cmd: cmd}
+		op := mop{Kind: "write", Path: freshFile(), Data: a.text(r, cmd, ""), Mode: 0o644, Cmd: cmd}
 		add(op.Path, mnode{typ: 'f', mode: op.Mode}.with(op.Data))
 		a.made = op.Path
 		if r.IntN(12) == 0 {
@@ -79,7 +80,7 @@ func (a *magent) file(r *rand.Rand, cmd string) mop {
 		set(op.Path, func(n *mnode) { *n = n.with(n.data + op.Data) })
 		return op
 	case dice < 47:
-		op := mop{Kind: "rename", Path: pick(append(files, links...)), To: fresh(), Cmd: cmd}
+		op := mop{Kind: "rename", Path: pick(append(files, links...)), To: freshFile(), Cmd: cmd}
 		move(op.Path, op.To)
 		return op
 	case dice < 53: // as saves by temporary file do
@@ -109,7 +110,7 @@ func (a *magent) file(r *rand.Rand, cmd string) mop {
 		}
 		return create()
 	case dice < 76:
-		op := mop{Kind: "link", Path: pick(files), To: fresh(), Cmd: cmd}
+		op := mop{Kind: "link", Path: pick(files), To: freshFile(), Cmd: cmd}
 		t.names[op.To] = t.names[op.Path]
 		return op
 	case dice < 80:
@@ -176,6 +177,7 @@ func (a *magent) imports(r *rand.Rand, cmd string) mop {
 		put(p, data)
 	}
 	put(fmt.Sprintf("n%d/i", a.n), a.text(r, cmd, ""))
+	a.carryFrom(old, t)
 	return op
 }
 

@@ -97,7 +97,9 @@ type magent struct {
 	tags []mtag              // oldest first
 	cmds map[string][]string // what each workspace's log must have: commands that left something
 
-	forgets bool // history is collected: nothing is taken back
+	forgets bool         // history is collected: nothing is taken back
+	lets    bool         // classes let past bytes go
+	loose   map[int]bool // inodes that had, at some time and anywhere, a name of a class that lets them go; never changed once made
 
 	did []string // what it did, for messages
 
@@ -116,7 +118,7 @@ type step struct {
 
 func newAgent(id int) *magent {
 	ws := fmt.Sprintf("a%d", id)
-	return &magent{id: id, ws: ws, live: map[string]mtree{ws: {map[string]int{}, map[int]mnode{}}}, cmds: map[string][]string{}}
+	return &magent{id: id, ws: ws, live: map[string]mtree{ws: {map[string]int{}, map[int]mnode{}}}, cmds: map[string][]string{}, loose: map[int]bool{}}
 }
 
 func (a *magent) snapshot() *magent {
@@ -162,6 +164,7 @@ func (a *magent) story(cmd string) string {
 
 func (a *magent) choose(seed uint64) mop {
 	a.n++
+	defer a.loosen()
 	r := rand.New(rand.NewPCG(seed, uint64(a.id)<<32|uint64(a.n)))
 	label := fmt.Sprintf("c%d.%d.%04x", a.id, a.n, seed&0xffff)
 	if a.left > 0 {
@@ -197,11 +200,19 @@ func (a *magent) whole(r *rand.Rand, label string, dice int) (op mop, ok bool) {
 	case dice < 12 && a.forgets:
 	case dice < 12 && len(a.redo) > 0:
 		s := a.redo[len(a.redo)-1]
+		if a.mayLack(s) {
+			return mop{Kind: "try redo", Name: s.cmd, Cmd: label}, true
+		}
+		a.carry(s.into)
 		a.redo, a.undo = a.redo[:len(a.redo)-1], append(a.undo, s)
 		a.live[a.ws] = s.into
 		return mop{Kind: "redo", Name: s.cmd, Cmd: label}, true
 	case dice < 12 && len(a.undo) > 0:
 		s := a.undo[len(a.undo)-1]
+		if a.mayLack(s) {
+			return mop{Kind: "try undo", Name: s.cmd, Cmd: label}, true
+		}
+		a.carry(s.from)
 		a.undo, a.redo = a.undo[:len(a.undo)-1], append(a.redo, s)
 		a.live[a.ws] = s.from
 		return mop{Kind: "undo", Name: s.cmd, Cmd: label}, true
@@ -234,6 +245,7 @@ func (a *magent) whole(r *rand.Rand, label string, dice int) (op mop, ok bool) {
 			return op, false
 		}
 		t := to[r.IntN(len(to))]
+		a.carry(t.tree)
 		a.undo, a.redo = []step{{label, a.tree(), t.tree}}, nil
 		a.live[a.ws] = t.tree
 		a.cmds[a.ws] = nil // those before the tag stay, but the model does not know which they are

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"database/sql"
 	"encoding/gob"
 	"errors"
 	"flag"
@@ -39,7 +40,8 @@ const killsPerStore = 25
 // beyond that is a prefix of what was done. Log, blame, past states and the next undo must agree with it.
 //
 // In a third of the rounds history is collected all the time, by a policy that keeps next to nothing: then agents take nothing back, but
-// tags, forks and what is there stay as they are. In the others they collect what was dropped.
+// tags, forks and what is there stay as they are. In the others they collect what was dropped. In half of them classes let go of past bytes of some names
+// nearly at once: then what such files were may be refused, by name, to undo, redo and blame, and by nothing else.
 func TestKillRandom(t *testing.T) {
 	kills := *killFlags.kills
 	seed := killSeed(t)
@@ -53,6 +55,9 @@ func TestKillRandom(t *testing.T) {
 	c.report(t)
 	if !t.Failed() && c.acked < 5*c.kills {
 		t.Errorf("too little was done to tell anything")
+	}
+	if !t.Failed() && kills >= 50 && c.gone == 0 {
+		t.Errorf("no class ever let anything go")
 	}
 }
 
@@ -86,11 +91,12 @@ func TestPowerCuts(t *testing.T) {
 
 type killCount struct {
 	kills, cuts, acked, lost int
+	gone                     int // contents that classes had let go, at the end of each round
 	hit                      map[string]int
 }
 
 func (c *killCount) report(t *testing.T) {
-	t.Logf("%d kills, %d power cuts; %d things acknowledged, %d undone by a cut; at:", c.kills, c.cuts, c.acked, c.lost)
+	t.Logf("%d kills, %d power cuts; %d things acknowledged, %d undone by a cut, %d contents let go by classes; at:", c.kills, c.cuts, c.acked, c.lost, c.gone)
 	for _, what := range slices.Sorted(maps.Keys(c.hit)) {
 		t.Logf("  %4d %s", c.hit[what], what)
 	}
@@ -115,6 +121,7 @@ type life struct {
 	seed   uint64
 	n      uint64
 	forgot bool // history was collected
+	lets   bool // classes let something go
 }
 
 func newLife(t *testing.T, c *killCount, seed uint64) *life {
@@ -132,6 +139,7 @@ type fate struct {
 	delay time.Duration // or so much later
 	after time.Duration // it is killed then if it still lives
 	keep  string        // collect all the time, by this policy
+	lets  bool          // and what classes do not keep
 	ops   int           // what each agent has to do at most; 0: 300 things
 }
 
@@ -156,6 +164,9 @@ func randomKills(t *testing.T, c *killCount, seed uint64, rounds, each int) {
 		if r.IntN(3) == 0 {
 			f.keep = collectAll
 		}
+		if f.lets = r.IntN(2) == 0; f.lets {
+			f.after *= 2 // long enough for some collections to end
+		}
 		if l.round(t, &f); t.Failed() {
 			return
 		}
@@ -169,7 +180,8 @@ func (l *life) round(t *testing.T, f *fate) (itself bool) {
 	t.Helper()
 	rs := l.seed<<16 | l.n
 	l.n++
-	o := orders{Dir: l.dir, Point: f.point, N: f.n, Delay: f.delay, Keep: f.keep}
+	o := orders{Dir: l.dir, Point: f.point, N: f.n, Delay: f.delay, Keep: f.keep, Classes: f.lets}
+	l.lets = l.lets || f.lets
 	l.forgot = l.forgot || f.keep != ""
 	var d *disk
 	if f.cut {
@@ -184,6 +196,7 @@ func (l *life) round(t *testing.T, f *fate) (itself bool) {
 	for _, a := range l.all {
 		o.Where = append(o.Where, a.ws)
 		a.finish()
+		a.lets = l.lets
 		if a.forgets = f.keep != ""; l.forgot {
 			a.undo, a.redo = nil, nil
 		}
@@ -230,6 +243,15 @@ func (l *life) round(t *testing.T, f *fate) (itself bool) {
 	if t.Failed() {
 		t.Logf("round %d of seed %d: %+v, store %s", l.n-1, l.seed, *f, keep(l.dir))
 		return false
+	}
+	if f.lets {
+		onDatabase(t, l.dir, func(db *sql.DB) {
+			n := 0
+			if err := db.QueryRow(`SELECT count(*) FROM content_gone`).Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			l.c.gone += n
+		})
 	}
 	for i := range l.all {
 		l.c.acked += run.ended[i]
@@ -382,7 +404,7 @@ func (k *killed) count(c *killCount, o *orders) {
 	for i := range k.began {
 		if k.began[i] > k.ended[i] {
 			switch kind := o.Ops[i][k.began[i]-1].Kind; kind {
-			case "rollback", "undo", "redo", "fork", "drop", "tag", "gc":
+			case "rollback", "undo", "redo", "try undo", "try redo", "fork", "drop", "tag", "gc":
 				hit("call: "+kind, true)
 			case "sync", "writesync":
 				hit("call: fsync", true)

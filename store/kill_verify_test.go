@@ -65,6 +65,7 @@ func verifyAgents(t *testing.T, dir string, run *killed, plan [][]*magent, ops [
 	var all []*magent
 	for i := range plan {
 		a := plan[i][k[i]].snapshot()
+		a.loose = plan[i][run.began[i]].loose // at least
 		all = append(all, a)
 		var fits []int
 		for n, yes := range may[i] {
