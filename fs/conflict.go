@@ -33,7 +33,7 @@ func (f *FS) meetsCut(c *Call, n *node, fl *file, by *Handle, content blob.Conte
 	w := write{who: fl.who, content: content, text: f.textOf(fl), file: n, track: f.tracks.files[n.ino], head: fl.committed,
 		version: n.v.ID, slot: n.slot}
 	if by != nil {
-		w.rules = by.rules
+		w.rules = by.rulesOf(c)
 	}
 	if n.fresh {
 		g, ok := f.tracks.ghosts[n.replaced]
@@ -78,21 +78,30 @@ func (f *FS) clashes(ch *change, m *met, n *node, who store.Attribution, content
 
 // mayTruncate refuses to empty a file that another session has changed, where the policy says so. file.mu is held.
 func (f *FS) mayTruncate(c *Call, h *Handle, fl *file) error {
-	if h.rules == nil || h.who.Session == nil || !f.tracks.on.Load() {
+	rules := h.rulesOf(c)
+	if rules == nil || h.who.Session == nil || !f.tracks.on.Load() {
 		return nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := h.n
-	if name, _ := f.pathOf(n); n.fresh || n.stale || h.rules.For(name) != PolicyReject {
+	if name, _ := f.pathOf(n); n.fresh || n.stale || rules.For(name) != PolicyReject {
 		return nil
 	}
-	m, _, err := f.meets(c, &write{who: h.who, text: func(*Call) ([]byte, error) { return nil, nil }, rules: h.rules, file: n,
+	m, _, err := f.meets(c, &write{who: h.who, text: func(*Call) ([]byte, error) { return nil, nil }, rules: rules, file: n,
 		track: f.tracks.files[n.ino], head: fl.committed, version: n.v.ID, slot: n.slot})
 	if err == nil && m != nil && m.why != store.WhyRevert {
 		err = errMet("truncate", m)
 	}
 	return err
+}
+
+// rulesOf are those for what h does. One that was open before this process began has none of its own: those of the mount count that asks.
+func (h *Handle) rulesOf(c *Call) *Rules {
+	if h.rules == nil && c != nil {
+		return h.f.rulesFor(h.who, c.Rules)
+	}
+	return h.rules
 }
 
 // metState is what a rename looked at.
@@ -121,7 +130,7 @@ func (r *rename) meets(who store.Attribution, flags uint32) (again bool, err err
 	w := &write{who: who, content: content, text: func(c *Call) ([]byte, error) { return f.text(c, content) }, file: t, parent: r.to, name: r.newName,
 		track: f.tracks.files[t.ino], head: t.head(), version: t.v.ID, slot: t.slot}
 	if r.c != nil {
-		w.rules = r.c.Rules
+		w.rules = f.rulesFor(who, r.c.Rules)
 	}
 	if r.met, _, err = f.meets(r.c, w); err != nil {
 		return false, err

@@ -52,6 +52,9 @@ type Options struct {
 	Ledger *Ledger
 	// Starts is how many processes had the workspace live before this one, while the same kernels had it mounted.
 	Starts int
+	// RulesOf are the rules that count for a session, by its name, instead of those of the mount; nil, or a nil result: there are
+	// none. It is called under locks and must not wait for anything.
+	RulesOf func(session string) *Rules
 	// CutAfter is how long a file may stay dirty without being closed before its state is made safe; 0: 30 s.
 	CutAfter time.Duration
 }

@@ -19,7 +19,7 @@ type Handle struct {
 	file *file             // nil for handles that cannot write
 	past bool              // writes past the pages of kernels; counted in node.past
 
-	rules   *Rules          // of the mount that it came by
+	rules   *Rules          // for its session and the mount that it came by; nil: see rulesOf
 	seen    store.VersionID // the version that its session was last seen reading; guarded by FS.mu
 	refused bool            // what it wrote was refused: it writes nothing more; guarded by file.mu
 	apart   *blob.Content   // what it wrote, if the file has become more than that with it; guarded by file.mu
@@ -101,7 +101,7 @@ func (f *FS) newHandle(c *Call, n *node, flags uint32, who store.Attribution) *H
 		read: acc != syscall.O_WRONLY, write: acc != syscall.O_RDONLY,
 	}
 	if c != nil {
-		h.rules = c.Rules
+		h.rules = f.rulesFor(who, c.Rules)
 	}
 	n.opens++
 	if (h.write || flags&oTrunc != 0) && n.isReg() {

@@ -5,6 +5,8 @@ import (
 	"path"
 	"strings"
 	"syscall"
+
+	"wsfs/store"
 )
 
 // Policy is what becomes of a write over a content that another session made and the writer has not seen.
@@ -85,6 +87,16 @@ func (r *Rules) For(name string) Policy {
 		}
 	}
 	return r.Default
+}
+
+// rulesFor are the rules for what somebody does by a mount that has these.
+func (f *FS) rulesFor(who store.Attribution, mount *Rules) *Rules {
+	if f.opts.RulesOf != nil && who.Session != nil {
+		if r := f.opts.RulesOf(who.Session.Name); r != nil {
+			return r
+		}
+	}
+	return mount
 }
 
 func (r *PathRule) matches(name string) bool {

@@ -25,17 +25,18 @@ import (
 
 // runOptions are what `wsfs run` was told.
 type runOptions struct {
-	fork    *string // nil: none
-	session string
-	at      string
-	meta    []string
-	each    bool
-	quiet   bool
-	keep    bool
-	atomic  bool
-	serial  bool // an atomic run fails if what it read has changed
-	look    bool // keep the fork of an atomic run that failed
-	argv    []string
+	fork      *string // nil: none
+	session   string
+	at        string
+	meta      []string
+	each      bool
+	quiet     bool
+	keep      bool
+	atomic    bool
+	serial    bool     // an atomic run fails if what it read has changed
+	conflicts []string // rules for its session, as fs.ParseRules reads them
+	look      bool     // keep the fork of an atomic run that failed
+	argv      []string
 }
 
 func (a *app) runCmd() *cobra.Command {
@@ -78,6 +79,7 @@ func (a *app) runCmd() *cobra.Command {
 	f.BoolVar(&o.keep, "keep-workspace", false, "where both the workspace and its directory changed a file, go on with the workspace's")
 	f.BoolVar(&o.atomic, "atomic", false, "what CMD changes appears in the workspace as one change if it ends with 0, and else not at all")
 	f.BoolVar(&o.serial, "serializable", false, "with --atomic: not at all either if a file or directory that CMD read was changed in the workspace meanwhile")
+	f.StringArrayVar(&o.conflicts, "conflicts", nil, "as `wsfs mount --conflicts`, for the session and as long as CMD runs")
 	f.BoolVar(&o.look, "keep", false, "with --atomic: keep the fork that CMD worked in if nothing comes of it")
 	a.workspaceOf(cmd)
 	return cmd
@@ -88,6 +90,9 @@ const forkMadeUp = "\x00"
 
 // runIn runs the command and returns its exit code as an error, unless it is 0.
 func (a *app) runIn(ctx context.Context, o *runOptions) error {
+	if err := daemon.CheckConflicts(o.conflicts); err != nil {
+		return err
+	}
 	meta, err := metaJSON(o.meta)
 	if err != nil {
 		return err
@@ -109,7 +114,7 @@ func (a *app) runIn(ctx context.Context, o *runOptions) error {
 	}
 	spec := runner.Spec{Store: p.store, Target: p.target, Dir: p.dir, Argv: o.argv, Command: daemon.CommandRequest{
 		Workspace: p.Workspace, Session: o.session, Parent: parent, Meta: meta, Cwd: daemon.Path(p.dir),
-		Each: o.each || shellAlone(o.argv),
+		Each: o.each || shellAlone(o.argv), Conflicts: o.conflicts,
 	}}
 	if o.atomic {
 		spec.Command.Workspace = into // the fork is nobody's home

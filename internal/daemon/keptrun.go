@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 
+	"wsfs/fs"
 	"wsfs/internal/keep"
 	"wsfs/internal/proc"
 	"wsfs/store"
@@ -44,6 +45,7 @@ type keptCommand struct {
 	Cwd       []byte            `json:"cwd"`
 	StartedAt int64             `json:"started_at"`
 	Each      bool              `json:"each,omitempty"`
+	Conflicts []string          `json:"conflicts,omitempty"`
 }
 
 // keepProcess gives the keeper what belongs to a process, and takes it back by the function that it returns.
@@ -59,10 +61,11 @@ func (d *Daemon) keepProcess(name string, v any) (forget func()) {
 	return func() { d.tellKeeper(d.o.Keeper.Drop(name)) }
 }
 
-func (d *Daemon) keepCommand(g *proc.Registration) (forget func()) {
+func (d *Daemon) keepCommand(g *proc.Registration, conflicts []string) (forget func()) {
 	return d.keepProcess(fmt.Sprintf("%s%d.%d", keptCommandPrefix, g.PID, g.StartTicks), &keptCommand{
 		PID: g.PID, Start: g.StartTicks, Session: []byte(g.Session), Parent: []byte(g.Parent), Meta: []byte(g.Meta), Home: g.Home,
 		Argv: []byte(g.Argv), Cwd: []byte(g.Cwd), StartedAt: g.StartedAt, Each: g.Each,
+		Conflicts: conflicts,
 	})
 }
 
@@ -121,7 +124,11 @@ func (d *Daemon) resumeCommands(ctx context.Context, list []keptCommand) {
 			PID: k.PID, StartTicks: k.Start, Session: string(k.Session), Parent: string(k.Parent), Meta: string(k.Meta), Home: k.Home,
 			Argv: string(k.Argv), Cwd: string(k.Cwd), StartedAt: k.StartedAt, Each: k.Each,
 		}
-		c := d.addCommand(g)
+		rules, err := fs.ParseRules(k.Conflicts)
+		if err != nil {
+			d.log.Warn("the rules for conflicts of a command are not known any more", "session", g.Session, "error", err)
+		}
+		c := d.addCommand(g, rules, k.Conflicts)
 		if err := d.resumeRows(ctx, g); err != nil {
 			d.log.Warn("what a command did before goes under another number", "session", g.Session, "error", err)
 		}

@@ -55,7 +55,8 @@ func (d *Daemon) acquire(ctx context.Context, name string) (s *slot, f *fs.FS, r
 			return nil, nil, nil, err
 		}
 		ledger, starts := d.ledger(s.id)
-		f, err := fs.Open(ctx, d.st, ws, fs.Options{Log: d.log, Now: d.o.Now, ReadOnly: ws.ReadOnly, Ledger: ledger, Starts: starts})
+		f, err := fs.Open(ctx, d.st, ws, fs.Options{Log: d.log, Now: d.o.Now, ReadOnly: ws.ReadOnly, Ledger: ledger, Starts: starts,
+			RulesOf: d.runs.rulesOf})
 		if err != nil {
 			d.dropLedger(s.id, ledger)
 			return nil, nil, nil, err

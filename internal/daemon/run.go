@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"wsfs/fs"
 	"wsfs/store"
 	"wsfs/versions"
 )
@@ -55,6 +56,8 @@ type CommandRequest struct {
 	Argv      [][]byte `json:"argv"`
 	Cwd       Path     `json:"cwd"`
 	Each      bool     `json:"each,omitempty"`
+	// Conflicts are rules as fs.ParseRules reads them. While the command runs they count for its session instead of those of the mounts.
+	Conflicts []string `json:"conflicts,omitempty"`
 }
 
 // EndRequest tells how the program ended that the registered process which sends it had started.
@@ -72,6 +75,14 @@ type EndReply struct {
 type EndedCommand struct {
 	Command   int64  `json:"command"`
 	Workspace string `json:"workspace"`
+}
+
+// CheckConflicts says what is wrong with rules for CommandRequest.Conflicts.
+func CheckConflicts(rules []string) error {
+	if _, err := fs.ParseRules(rules); err != nil {
+		return &Error{ExitUsage, fmt.Errorf("conflicts: %w", err)}
+	}
+	return nil
 }
 
 func (d *Daemon) runRoutes(mux *http.ServeMux) {

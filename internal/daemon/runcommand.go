@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"wsfs/fs"
 	"wsfs/internal/proc"
 	"wsfs/store"
 )
@@ -18,7 +19,8 @@ import (
 type runningCommand struct {
 	reg    *proc.Registration
 	forget func() // takes it back from the keeper
-	ended  bool   // its program has ended; what it left in the background may live on. Guarded by runs.mu
+	rules  *fs.Rules
+	ended  bool // its program has ended; what it left in the background may live on. Guarded by runs.mu
 }
 
 // registerCommand registers the process at the other end.
@@ -34,6 +36,10 @@ func (d *Daemon) registerCommand(ctx context.Context, req CommandRequest) error 
 	if req.Session == "" || len(req.Session) > 255 || bytes.IndexByte([]byte(req.Session), 0) >= 0 {
 		return Fail(ExitUsage, "register a command: session %q: a name of 1 to 255 bytes is needed: %w", req.Session, syscall.EINVAL)
 	}
+	if err := CheckConflicts(req.Conflicts); err != nil {
+		return err
+	}
+	rules, _ := fs.ParseRules(req.Conflicts)
 	start, err := proc.StartTicks(pid)
 	if err != nil {
 		return fmt.Errorf("register process %d: %w", pid, err)
@@ -50,7 +56,7 @@ func (d *Daemon) registerCommand(ctx context.Context, req CommandRequest) error 
 		g.Parent = req.Parent
 	}
 	d.expect(ws.ID, req.Session)
-	c := d.addCommand(g)
+	c := d.addCommand(g, rules, req.Conflicts)
 	if err := onEnd(pid, func() { d.commandGone(c) }); err != nil {
 		d.commandGone(c)
 		return err
@@ -59,16 +65,40 @@ func (d *Daemon) registerCommand(ctx context.Context, req CommandRequest) error 
 }
 
 // addCommand makes a registered process known, here and to the keeper.
-func (d *Daemon) addCommand(g *proc.Registration) *runningCommand {
-	c := &runningCommand{reg: g, forget: d.keepCommand(g)}
+func (d *Daemon) addCommand(g *proc.Registration, rules *fs.Rules, conflicts []string) *runningCommand {
+	c := &runningCommand{reg: g, rules: rules, forget: d.keepCommand(g, conflicts)}
 	d.runs.mu.Lock()
 	if d.runs.commands == nil {
 		d.runs.commands = map[int]*runningCommand{}
 	}
 	d.runs.commands[g.PID] = c
+	d.runs.noteRules()
 	d.runs.mu.Unlock()
 	d.runs.registry.Add(g)
 	return c
+}
+
+// rulesOf are the rules that a running command brought for a session, nil if none did. It waits for nothing.
+func (r *runs) rulesOf(session string) *fs.Rules {
+	if m := r.rules.Load(); m != nil {
+		return (*m)[session]
+	}
+	return nil
+}
+
+// noteRules makes rulesOf see the commands that run: of several of one session the youngest counts. mu is held.
+func (r *runs) noteRules() {
+	m, since := map[string]*fs.Rules{}, map[string]int64{}
+	for _, c := range r.commands {
+		if g := c.reg; c.rules != nil && g.StartedAt >= since[g.Session] {
+			m[g.Session], since[g.Session] = c.rules, g.StartedAt
+		}
+	}
+	if len(m) == 0 {
+		r.rules.Store(nil)
+		return
+	}
+	r.rules.Store(&m)
 }
 
 // endCommand notes how the program of the process at the other end has ended, if it changed anything.
@@ -98,6 +128,7 @@ func (d *Daemon) commandGone(c *runningCommand) {
 	if d.runs.commands[c.reg.PID] == c {
 		delete(d.runs.commands, c.reg.PID)
 	}
+	d.runs.noteRules()
 	d.runs.mu.Unlock()
 	if !seen { // the process that would have told was killed
 		if _, err := d.noteEnd(context.Background(), c, store.CommandEnd{State: store.CommandLost, Exit: -1}); err != nil {

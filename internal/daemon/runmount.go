@@ -4,8 +4,10 @@ import (
 	"context"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"wsfs/fs"
 	"wsfs/internal/proc"
 	"wsfs/store"
 )
@@ -22,6 +24,8 @@ type runs struct {
 
 	mu       sync.Mutex
 	commands map[int]*runningCommand // by pid; guarded by mu
+
+	rules atomic.Pointer[map[string]*fs.Rules] // of sessions of commands that brought some; set under mu, what it points to never changes
 }
 
 // runMount is a mount on a directory of ours. It is never unmounted under its users: they have copies of it in
