@@ -140,14 +140,11 @@ func (m *marks) rows(ctx context.Context, pause func(context.Context) error) err
 			func(c *cells) error {
 				n++
 				t, past, ino, seq = c.int(0), c.int(1), c.int(2), c.int(3)
-				by := TimelineID(c.int(7))
-				if by == 0 {
-					by = TimelineID(t)
-				}
-				switch r, v := c.ref(4), VersionID(c.int(6)); {
-				case r.IsZero() || m.dry.goes(TimelineID(t), v) || c.int(8) == 0 && Seq(seq) <= m.removed[by]:
+				v := contentRow{t: TimelineID(t), by: TimelineID(c.int(7)), seq: Seq(seq), id: VersionID(c.int(6)), removed: c.int(8) == 0}
+				switch r := c.ref(4); {
+				case r.IsZero() || m.dry.goes(v.t, v.id) || v.removedBefore(m.removed):
 				case m.isGone(r):
-				case (c.int(7) == 0 || c.int(8) == 0) && m.drops.goes(v): // a hidden segment has copies of what is shown, and of what was removed
+				case v.goes(m.drops):
 				case c.int(5) <= blob.MaxBlob:
 					m.add(r)
 				case !m.has(r):
@@ -185,6 +182,26 @@ func (m *marks) rows(ctx context.Context, pause func(context.Context) error) err
 	}
 	return nil
 }
+
+// contentRow is what of a version decides whether it keeps its content.
+type contentRow struct {
+	t, by   TimelineID // where it is, and for a copy in a hidden segment where it was made; else 0
+	seq     Seq
+	id      VersionID
+	removed bool // it has no name
+}
+
+// removedBefore reports whether it is of a removal that cannot be taken back (gc_removed.go).
+func (v *contentRow) removedBefore(upTo map[TimelineID]Seq) bool {
+	by := v.by
+	if by == 0 {
+		by = v.t
+	}
+	return v.removed && v.seq <= upTo[by]
+}
+
+// goes reports whether classes let it go. A hidden segment has copies of what is shown, which do not, and of what was removed.
+func (v *contentRow) goes(d *drops) bool { return (v.by == 0 || v.removed) && d.goes(v.id) }
 
 // sweep removes the rows of blobs that are not marked.
 func (g *collector) sweep(ctx context.Context, c *blob.Collection, m *marks) error {

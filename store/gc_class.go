@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -111,13 +112,17 @@ func (g *collector) letGo(ctx context.Context) (*drops, error) {
 		if err != nil || len(d.refs) == 0 || g.dry != nil {
 			return d, err
 		}
+		going, err := g.going(ctx, d)
+		if err != nil {
+			return nil, err
+		}
 		same := false
 		if err := g.alone(ctx, func(ctx context.Context) error {
 			now, err := g.plan(ctx, g.s.w)
 			if same = err == nil && now.within(p); !same {
 				return err
 			}
-			g.s.letting.set(d.refs)
+			g.s.letting.set(going)
 			for t, before := range d.before {
 				had, err := letGoBefore(ctx, g.s.w, t)
 				if err == nil && before > had {
@@ -132,6 +137,37 @@ func (g *collector) letGo(ctx context.Context) (*drops, error) {
 			return d, err
 		}
 	}
+}
+
+// going are the contents that drops let go and that no other version names: those stay, and are refused to nobody meanwhile. Versions
+// that come later only name more, and none goes but by a collection.
+func (g *collector) going(ctx context.Context, d *drops) (map[blob.Ref]PathClass, error) {
+	removed, err := g.removals(ctx)
+	if err != nil {
+		return nil, err
+	}
+	going := maps.Clone(d.refs)
+	var t, past, ino, seq int64
+	for n := gcChunk; n == gcChunk; {
+		if err := g.pause(ctx); err != nil {
+			return nil, err
+		}
+		n = 0
+		if _, err := scanAll(ctx, g.s.r, 8, `SELECT timeline_id, past, ino, seq, content_hash, version_id, origin_timeline_id, nlink FROM file_version
+			WHERE (timeline_id, past, ino, seq) > (?, ?, ?, ?) ORDER BY timeline_id, past, ino, seq LIMIT ?`, []any{t, past, ino, seq, int64(gcChunk)},
+			func(c *cells) error {
+				n++
+				t, past, ino, seq = c.int(0), c.int(1), c.int(2), c.int(3)
+				v := contentRow{t: TimelineID(t), by: TimelineID(c.int(6)), seq: Seq(seq), id: VersionID(c.int(5)), removed: c.int(7) == 0}
+				if !v.removedBefore(removed) && !v.goes(d) {
+					delete(going, c.ref(4))
+				}
+				return c.bad
+			}); err != nil {
+			return nil, err
+		}
+	}
+	return going, nil
 }
 
 // within reports whether everything in a plan that a decision looked at is in the plan that it was made by. States that came at the end of

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"wsfs/blob"
 	"wsfs/store"
 )
 
@@ -148,9 +150,20 @@ func (c *collected) collect(keep store.Retention) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	got, err := w.st.Collect(w.t.Context(), store.GCOptions{Keep: &keep, Classes: c.with})
+	refused := map[blob.Ref]bool{} // meanwhile
+	got, err := w.st.Collect(w.t.Context(), store.GCOptions{Keep: &keep, Classes: c.with, Pause: func(context.Context) error {
+		for ref := range w.bytes {
+			refused[ref] = refused[ref] || w.st.LetsGo(ref) != ""
+		}
+		return nil
+	}})
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	for ref, was := range refused {
+		if gone, err := w.st.MissingBlobs(w.t.Context(), []blob.Ref{ref}); err != nil || was && len(gone) == 0 {
+			w.t.Errorf("content %s was refused as if it were let go, and stays (%v)", ref, err)
+		}
 	}
 	if dry.Timelines != got.Timelines || dry.Workspaces != got.Workspaces || dry.Changes > got.Changes || dry.Changes < got.Changes/2 || dry.Versions > got.Versions ||
 		dry.Names > got.Names || dry.Blobs > got.Blobs || dry.LetGo > got.LetGo || dry.Versions < got.Versions/2 {
