@@ -89,8 +89,7 @@ func (f *FS) readAttributes(c *Call, p *node, at, want int) (last uint64, err er
 	return last, nil
 }
 
-// fill reads the attributes of a large directory that was listed, beside everything else: who has the names looks at the files next, often.
-// Not while it is listed: that is fast with a processor of its own.
+// fill reads the attributes of a large directory that is listed beside everything else: who has the names looks at the files next, often.
 // It goes from the end to the beginning, towards whoever goes the other way. FS.mu is held.
 func (f *FS) fill(p *node) {
 	d := p.dir

@@ -158,6 +158,7 @@ func (f *FS) OpenDir(c *Call, ino store.Ino) (*Dir, error) {
 func (f *FS) listing(n *node) *Dir {
 	n.opens++
 	n.dir.opens++
+	f.fill(n)
 	return &Dir{f: f, n: n, end: n.dir.next}
 }
 
@@ -256,7 +257,6 @@ func (d *Dir) read(c *Call, off uint64, fn func(e DirEntry, a *Attr) bool, looku
 		}
 		if i >= len(list.order) || list.order[i].cookie >= d.end {
 			d.noteShown(from, d.end, began)
-			f.fill(d.n)
 			return nil
 		}
 		off = list.order[i].cookie - 1
