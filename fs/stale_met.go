@@ -69,6 +69,11 @@ func (f *FS) meets(c *Call, w *write) (m *met, fresh bool, err error) {
 			return nil, false, nil
 		}
 	}
+	if e == nil {
+		if e, err = f.seenBefore(c, past, s.ID); err != nil {
+			return nil, false, err
+		}
+	}
 	if e == nil && s.ID == f.tracks.first {
 		e = f.tracks.whenAlone(past)
 	}
@@ -228,6 +233,26 @@ func (f *FS) pastOf(c *Call, w *write) ([]store.Past, error) {
 		}
 	}
 	return f.st.PastOf(ctx, w.version, maxPast)
+}
+
+// seenBefore is what a session has seen of the files that had the name before, nil if nothing: a process that has only what an earlier one
+// saved knows it by their inodes. FS.mu is held, and may be released meanwhile.
+func (f *FS) seenBefore(c *Call, past []store.Past, s store.SessionID) (*sight, error) {
+	for i := range past {
+		tr := f.tracks.files[past[i].Ino]
+		e := tr.of(s)
+		if e == nil {
+			continue
+		}
+		if e.content == unknownContent {
+			if err := f.recall(c, tr, s); err != nil {
+				return nil, err
+			}
+			e = tr.of(s)
+		}
+		return e, nil
+	}
+	return nil, nil
 }
 
 // recall finds the content of what a session has seen in an earlier process. FS.mu is held, and released meanwhile.
