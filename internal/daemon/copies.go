@@ -35,14 +35,25 @@ func detachCopies(point string, minor int) {
 		if err != nil || !hasCopy(pid, point, minor) {
 			continue
 		}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			runtime.LockOSThread() // never unlocked: the thread has been elsewhere, and goes with the goroutine
-			detachIn(pid, point)
-		}()
-		<-done
+		onThreadOfItsOwn(func() { detachIn(pid, point) })
 	}
+}
+
+// onThreadOfItsOwn runs fn on a thread that ends with it, because it may have been elsewhere. That is not the first thread of the process:
+// that would not end, and /proc/self is what it sees.
+func onThreadOfItsOwn(fn func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if unix.Gettid() == os.Getpid() {
+			onThreadOfItsOwn(fn) // on another, while this one is held
+			runtime.UnlockOSThread()
+			return
+		}
+		fn() // and never unlocked
+	}()
+	<-done
 }
 
 func hasCopy(pid int, point string, minor int) bool {
