@@ -79,7 +79,7 @@ func grouped(t *testing.T, size int, seed uint64) string {
 		before := model.snapshot()
 		op := model.next(seed)
 		switch op.Kind {
-		case "undo", "redo", "rollback", "use", "fork", "drop", "sync", "checkpoint":
+		case "undo", "redo", "try undo", "try redo", "rollback", "use", "fork", "drop", "sync", "checkpoint", "gc", "import":
 			n := model.n
 			model = before
 			model.n = n
@@ -92,7 +92,7 @@ func grouped(t *testing.T, size int, seed uint64) string {
 		t.Fatal(err)
 	}
 	q := st.QueueStats()
-	if n := int64(q.Last); size == 1 && q.Groups != n || size == 32 && q.Groups > n/8 || size == 1024 && q.Groups > n/32 {
+	if n := int64(q.Last); size == 1 && q.Groups != n || size == 32 && q.Groups > n/8 || size == 1024 && q.Groups > n/16 { // a tag asks the database, too
 		t.Errorf("%d ops in %d groups: no groups of %d", n, q.Groups, size)
 	}
 	t.Logf("groups of %d: %d ops in %d transactions", size, q.Last, q.Groups)

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"syscall"
 	"testing"
@@ -12,14 +11,9 @@ import (
 )
 
 // testChurn lets a workspace live for many rounds, in which the same number of files is written, moved, saved by replacement and removed by
-// sessions that come and go, under a policy: rows and bytes stay level, and of what is there it is still known who made it. 18 rounds, with
-// WSFS_TEST_FULL 30.
+// sessions that come and go, under a policy: rows and bytes stay level, and of what is there it is still known who made it.
 func testChurn(t *testing.T, drv store.Driver) {
-	const settled = 6
-	rounds := 18
-	if os.Getenv("WSFS_TEST_FULL") != "" {
-		rounds = 30
-	}
+	const settled, rounds = 6, 18
 	dir := t.TempDir()
 	if err := store.Init(t.Context(), dir, drv); err != nil {
 		t.Fatal(err)
