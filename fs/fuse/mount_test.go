@@ -150,7 +150,7 @@ func TestShutdownCutsOff(t *testing.T) {
 				_, err := os.Open(s.path("block"))
 				blocked <- err
 			}()
-			waitFor(t, func() bool { return s.stats().Yields > 0 })
+			waitFor(t, func() bool { return s.waiting() > 0 })
 			if got := s.do("shutdown"); !strings.HasPrefix(got, "ok") && !strings.HasPrefix(got, "ended") {
 				t.Fatalf("shutdown: %s", got)
 			}

@@ -12,8 +12,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -115,6 +117,8 @@ func serveChild(cfg string) error {
 		case "stats":
 			b, err := json.Marshal(m.Stats())
 			fmt.Println(string(b), errText(err))
+		case "waiting":
+			fmt.Println(raw.waiting.Load())
 		case "entry":
 			m.EntryChanged(1, words[1])
 			fmt.Println("ok")
@@ -361,6 +365,17 @@ func (s *server) stats() Stats {
 	return st
 }
 
+// waiting returns how many handlers of the fake wait. Stats.Yields is no measure of it: a handler whose role was taken
+// before it came to yield has none to give.
+func (s *server) waiting() int {
+	s.t.Helper()
+	n, err := strconv.Atoi(s.do("waiting"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
 func (s *server) path(name string) string { return filepath.Join(s.point, name) }
 
 // fake is a file system whose root holds names that do things:
@@ -379,6 +394,7 @@ type fake struct {
 	mu      sync.Mutex
 	content string
 	release chan struct{}
+	waiting atomic.Int64 // handlers in wait
 }
 
 func newFake(noCache bool) *fake {
@@ -454,6 +470,8 @@ func (f *fake) wait(h *gofuse.InHeader, cancel <-chan struct{}) gofuse.Status {
 	ch := f.release
 	f.mu.Unlock()
 	f.t.yield(h)
+	f.waiting.Add(1)
+	defer f.waiting.Add(-1)
 	select {
 	case <-ch:
 		return gofuse.OK

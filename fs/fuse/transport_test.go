@@ -100,7 +100,7 @@ func TestBlockedHandlersDoNotStall(t *testing.T) {
 					errs <- err
 				})
 			}
-			waitFor(t, func() bool { return s.stats().Yields >= n })
+			waitFor(t, func() bool { return s.waiting() == n })
 			for range 100 {
 				if _, err := os.ReadFile(s.path("f")); err != nil {
 					t.Fatal(err)
@@ -147,7 +147,7 @@ func TestManyLockWaiters(t *testing.T) {
 					}
 				})
 			}
-			waitFor(t, func() bool { return s.stats().Yields >= n })
+			waitFor(t, func() bool { return s.waiting() == n })
 			if _, err := os.ReadFile(s.path("f")); err != nil {
 				t.Fatal(err)
 			}
@@ -165,7 +165,7 @@ func TestInterrupt(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(200 * time.Millisecond) // until it is in open(2); there is nothing to wait for with the stock server
+			waitFor(t, func() bool { return s.waiting() == 1 })
 			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}

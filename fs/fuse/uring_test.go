@@ -159,7 +159,7 @@ func TestWaitersOnOneProcessor(t *testing.T) {
 					})
 				})
 			}
-			waitFor(t, func() bool { return s.stats().Yields >= n })
+			waitFor(t, func() bool { return s.waiting() == n })
 			for cpu := range 2 {
 				err := onProcessor(cpu, func() error {
 					for range 50 {
