@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+	"time"
 
 	"wsfs/fs"
 	"wsfs/store"
@@ -170,8 +171,14 @@ func TestChurnLeavesNothing(t *testing.T) {
 	round(*churn / 2) // pools, caches and queues reach the size they have
 	before, routines, inodes := heap(), runtime.NumGoroutine(), w.fs.Nodes()
 	round(*churn)
-	if grown := heap() - before; grown > 8<<20+int64(*churn)*16 {
-		t.Errorf("%d changes left %d bytes in memory", *churn, grown)
+	most, grown := 8<<20+int64(*churn)*16, heap()-before
+	for try := 0; grown > most && try < 300; try++ { // what the database does behind the changes has buffers while it does it
+		time.Sleep(10 * time.Millisecond)
+		grown = heap() - before
+	}
+	t.Logf("%d changes left %d bytes in memory", *churn, grown)
+	if grown > most {
+		t.Errorf("%d bytes stay for each change", grown/int64(*churn))
 	}
 	if n := runtime.NumGoroutine(); n > routines+8 {
 		t.Errorf("%d goroutines, were %d", n, routines)

@@ -136,7 +136,11 @@ func TestIdentity(t *testing.T) {
 				}
 			}
 			commands := checkLog(t, &s, o)
-			for r := 1; r <= saves; r++ {
+			first := saves // its blame has the owners of all
+			if os.Getenv("WSFS_TEST_FULL") != "" {
+				first = 1
+			}
+			for r := first; r <= saves; r++ {
 				checkTexts(t, &s, o, r, commands[r])
 				checkBlame(t, &s, o, r, commands)
 				checkDiff(t, &s, o, r, commands[r])
@@ -182,10 +186,7 @@ func checkLog(t *testing.T, s *mountedStore, o *oracle) []string {
 // checkTexts wants the texts before and after a save.
 func checkTexts(t *testing.T, s *mountedStore, o *oracle, r int, command string) {
 	t.Helper()
-	revisions := map[string]string{command + "+": text(o.texts[r])}
-	if r == 1 {
-		revisions[command] = text(o.texts[0])
-	}
+	revisions := map[string]string{command: text(o.texts[r-1]), command + "+": text(o.texts[r])}
 	for rev, want := range revisions {
 		if got := s.wsfs(0, "cat", "main@"+rev+":"+o.dir+"/f"); got != want {
 			t.Errorf("save %d: at %s the file is\n%s\nwant\n%s", r, rev, got, want)
