@@ -127,6 +127,8 @@ type Origin int
 type Observer interface {
 	EntryChanged(parent store.Ino, name string)
 	InodeChanged(id store.Ino)
+	// Foresee says that Moved is likely to come; over, that it has come or will not. It returns at once.
+	Foresee() (over func())
 	// Moved comes once for all that an undo or a rollback changed; nothing else tells of it.
 	Moved(*Moved)
 }

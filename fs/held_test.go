@@ -39,6 +39,8 @@ func (k *kernel) key(dir store.Ino, name string) string { return fmt.Sprintf("%d
 func (k *kernel) EntryChanged(dir store.Ino, name string) { delete(k.names, k.key(dir, name)) }
 func (k *kernel) InodeChanged(id store.Ino)               { delete(k.attrs, id) }
 
+func (k *kernel) Foresee() func() { return func() {} }
+
 func (k *kernel) Moved(ev *fs.Moved) {
 	for _, e := range ev.Entries {
 		delete(k.names, k.key(e.Parent, e.Name))

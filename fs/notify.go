@@ -186,6 +186,27 @@ func (c *Call) origin() Origin {
 	return c.Origin
 }
 
+// Foresee says to whoever observes that an undo, a rollback or a merge has begun, so that what tells of it can be made
+// ready meanwhile. The caller calls over when it has ended, or has come to nothing.
+func (f *FS) Foresee() (over func()) {
+	w := &f.notifier
+	w.mu.Lock()
+	var to []Observer
+	for _, o := range w.observers {
+		to = append(to, o)
+	}
+	w.mu.Unlock()
+	var all []func()
+	for _, o := range to {
+		all = append(all, o.Foresee())
+	}
+	return func() {
+		for _, over := range all {
+			over()
+		}
+	}
+}
+
 // announce tells what an op changed. FS.mu is held.
 func (f *FS) announce(ch *change) {
 	for i := range ch.op.Names {

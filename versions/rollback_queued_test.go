@@ -53,6 +53,8 @@ type told map[string]bool
 func (k told) EntryChanged(store.Ino, string) {}
 func (k told) InodeChanged(store.Ino)         {}
 
+func (k told) Foresee() func() { return func() {} }
+
 func (k told) Moved(ev *fs.Moved) {
 	for _, e := range ev.Entries {
 		if e.Old.ID == 0 && e.New.ID != 0 {

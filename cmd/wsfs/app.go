@@ -117,7 +117,7 @@ func (a *app) commands() map[string]func() *cobra.Command {
 		"init": a.initCmd, "import": a.importCmd, "mount": a.mountCmd, "umount": a.umountCmd, "workspaces": a.workspacesCmd,
 		"status": a.statusCmd, "sync": a.syncCmd, "fork": a.forkCmd, "drop": a.dropCmd, "undrop": a.undropCmd, "tag": a.tagCmd,
 		"tags": a.tagsCmd, "log": a.logCmd, "cat": a.catCmd, "ls": a.lsCmd, "restore": a.restoreCmd, "export": a.exportCmd,
-		"check": a.checkCmd, "doctor": a.doctorCmd, "man": a.manCmd, "daemon": a.daemonCmd, echoHelper: a.echoHelperCmd,
+		"check": a.checkCmd, "doctor": a.doctorCmd, "man": a.manCmd, "daemon": a.daemonCmd,
 		"undo": a.undoCmd, "redo": a.redoCmd, "rollback": a.rollbackCmd, "diff": a.diffCmd, "blame": a.blameCmd, "show": a.showCmd,
 		"sessions": a.sessionsCmd, "commands": a.commandsCmd, "run": a.runCmd, "whoami": a.whoamiCmd, "apply": a.applyCmd,
 		"backup": a.backupCmd, "store": a.storeCmd, "merge": a.mergeCmd, "review": a.reviewCmd,

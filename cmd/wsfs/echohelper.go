@@ -1,20 +1,19 @@
 package main
 
 import (
-	"github.com/spf13/cobra"
+	"fmt"
+	"os"
 
 	"wsfs/fs/fuse"
 )
 
-// echoHelper is the name of the command that a daemon runs to tell a mount's watchers of an undo or a rollback.
-const echoHelper = "echo-helper"
+// echoHelperName is the command that a daemon runs to tell a mount's watchers of an undo or a rollback. It is nobody's to type.
+const echoHelperName = "echo-helper"
 
-func (a *app) echoHelperCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:    echoHelper,
-		Short:  "Tell watchers of a mount what a daemon changed behind the kernel; started by it",
-		Hidden: true,
-		Args:   noArgs,
-		RunE:   func(*cobra.Command, []string) error { return fuse.RunEchoHelper(a.in, a.stdout) },
+func echoHelper() int {
+	if err := fuse.RunEchoHelper(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
+	return 0
 }

@@ -18,6 +18,9 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == keeperName {
 		os.Exit(keeper(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == echoHelperName {
+		os.Exit(echoHelper())
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		// What a shell's background ignores, a command that is run there ignores too; everything else ends when it is told.

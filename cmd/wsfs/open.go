@@ -19,7 +19,7 @@ import (
 const lockPatience = 20 * time.Second
 
 func (a *app) options(dir string) daemon.Options {
-	return daemon.Options{Store: dir, Driver: sqlite.Driver(), Version: version(), EchoHelper: []string{a.exe, echoHelper}}
+	return daemon.Options{Store: dir, Driver: sqlite.Driver(), Version: version(), EchoHelper: []string{a.exe, echoHelperName}}
 }
 
 // checkStore says what is wrong with a store's directory before anything is opened.

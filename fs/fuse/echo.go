@@ -38,6 +38,7 @@ type echoProcess struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *bufio.Reader
+	pipe   io.Closer // what out reads
 	stderr bytes.Buffer
 	kill   *time.Timer
 }
@@ -45,7 +46,7 @@ type echoProcess struct {
 // echo performs a plan on the directory root of the mount and returns how many operations failed or had no time.
 func (m *Mount) echo(run *echoRun, root string) (failed int, err error) {
 	dev := uint64(unix.Mkdev(0, m.minor))
-	p, err := m.startEcho()
+	p, err := m.takeEcho()
 	if err != nil {
 		return 0, fmt.Errorf("start the echo helper: %w", err)
 	}
@@ -79,12 +80,16 @@ func (m *Mount) startEcho() (*echoProcess, error) {
 	if err := errors.Join(err1, err2, p.cmd.Start()); err != nil {
 		return nil, err
 	}
-	p.in, p.out = in, bufio.NewReader(out)
-	p.kill = time.AfterFunc(echoTime+echoGrace, func() {
-		_ = unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL) // its group, should it have made something
-		_ = out.Close()
-	})
+	p.in, p.out, p.pipe = in, bufio.NewReader(out), out
 	return p, nil
+}
+
+// arm kills the process if nobody stops that in time.
+func (p *echoProcess) arm(after time.Duration) {
+	p.kill = time.AfterFunc(after, func() {
+		_ = unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL) // its group, should it have made something
+		_ = p.pipe.Close()
+	})
 }
 
 // endEcho waits for the end of the process; only then its thread is forgotten, and only after that its id is free.

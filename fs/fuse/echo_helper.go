@@ -53,6 +53,9 @@ func RunEchoHelper(in io.Reader, out io.Writer) error {
 	var head [3]string
 	for i := range head {
 		s, err := r.ReadString(0)
+		if i == 0 && s == "" && err == io.EOF { // there is nothing to tell after all
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("echo helper: read what to do: %w", err)
 		}

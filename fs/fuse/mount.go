@@ -28,6 +28,7 @@ type Mount struct {
 	fs        *fs.FS  // of view 0; nil in tests of the transport alone, and in a mount of all workspaces
 	echoes    *echoFS // nil in tests of the transport alone
 	views     *views  // nil if only one tree can be seen
+	spare     spare
 	onEnd     func()
 
 	done chan struct{}

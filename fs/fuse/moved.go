@@ -87,9 +87,13 @@ func losesName(ev *fs.Moved) map[store.Ino]bool {
 
 func (v movedView) id(id store.Ino) store.Ino { return store.Ino(v.base | nodeID(id)) }
 
+func (m *Mount) canEcho() bool {
+	return !m.opts.NoEcho && len(m.opts.EchoHelper) > 0 && m.minor != 0 && m.echoes != nil && !m.ended()
+}
+
 // plan is empty where nobody is to be told.
 func (m *Mount) plan(v movedView, ev *fs.Moved) *echoPlan {
-	if m.opts.NoEcho || len(m.opts.EchoHelper) == 0 || m.minor == 0 || m.echoes == nil || m.ended() {
+	if !m.canEcho() {
 		return &echoPlan{}
 	}
 	return planEcho(ev, liveTree{v.fs}, echoLimit)

@@ -95,6 +95,7 @@ func serveChild(cfg string) error {
 	c.Options.refuseRings = c.NoRings
 	var more *Mount
 	marks := map[string]fs.Move{}
+	var over func()
 	if c.Store != "" {
 		m, f, end, err = serveStore(&c)
 	} else {
@@ -158,6 +159,12 @@ func serveChild(cfg string) error {
 			fmt.Println(errText(mark(f, marks, words[1], "")))
 		case "move":
 			fmt.Println(errText(mark(f, marks, "", words[1])))
+		case "foresee":
+			over = f.Foresee()
+			fmt.Println("ok")
+		case "over":
+			over()
+			fmt.Println("ok")
 		case "seq":
 			h, err := f.Hold(context.Background())
 			if err != nil {

@@ -272,6 +272,9 @@ func (w *observer) EntryChanged(parent store.Ino, name string) { w.m.EntryChange
 // InodeChanged implements fs.Observer.
 func (w *observer) InodeChanged(id store.Ino) { w.m.InodeChanged(w.base | id) }
 
+// Foresee implements fs.Observer.
+func (w *observer) Foresee() (over func()) { return w.m.Foresee() }
+
 // Moved implements fs.Observer. A mount has one echo at a time.
 func (w *observer) Moved(ev *fs.Moved) {
 	w.m.views.moving.Lock()

@@ -58,7 +58,7 @@ func (d *Daemon) mergeAs(ctx context.Context, req MergeRequest, who *store.Attri
 			rev, req.Into, syscall.EINVAL)
 	}
 	var release func()
-	if m.s, m.f, release, err = d.acquireWritable(ctx, "merge", req.Into); err != nil {
+	if m.s, m.f, release, err = d.acquireWritable(ctx, "merge", req.Into, req.DryRun); err != nil {
 		return MergeReply{}, err
 	}
 	defer release()

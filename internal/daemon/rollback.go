@@ -36,7 +36,7 @@ func (d *Daemon) rollbackSaying(ctx context.Context, req RollbackRequest, say fu
 	if rev.Workspace == "" {
 		rev.Workspace = req.Workspace
 	}
-	s, f, release, err := d.acquireWritable(ctx, "rollback", req.Workspace)
+	s, f, release, err := d.acquireWritable(ctx, "rollback", req.Workspace, req.DryRun)
 	if err != nil {
 		return RollbackReply{}, err
 	}

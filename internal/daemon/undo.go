@@ -106,7 +106,7 @@ type undoing struct {
 }
 
 func (d *Daemon) undoSaying(ctx context.Context, req UndoRequest, say func(UndoReply)) (UndoReply, error) {
-	s, f, release, err := d.acquireWritable(ctx, "undo", req.Workspace)
+	s, f, release, err := d.acquireWritable(ctx, "undo", req.Workspace, req.DryRun)
 	if err != nil {
 		return UndoReply{}, err
 	}
@@ -191,7 +191,7 @@ func (d *Daemon) undoSessions(ctx context.Context, sel *versions.UndoSelect, req
 }
 
 func (d *Daemon) redoSaying(ctx context.Context, req RedoRequest, say func(UndoReply)) (UndoReply, error) {
-	s, f, release, err := d.acquireWritable(ctx, "redo", req.Workspace)
+	s, f, release, err := d.acquireWritable(ctx, "redo", req.Workspace, req.DryRun)
 	if err != nil {
 		return UndoReply{}, err
 	}
@@ -211,8 +211,8 @@ func (d *Daemon) redoSaying(ctx context.Context, req RedoRequest, say func(UndoR
 	return u.run(ctx)
 }
 
-// acquireWritable is acquireLive for what changes a workspace.
-func (d *Daemon) acquireWritable(ctx context.Context, what, name string) (*slot, *fs.FS, func(), error) {
+// acquireWritable is acquireLive for what changes a workspace, or, if dry, would.
+func (d *Daemon) acquireWritable(ctx context.Context, what, name string, dry bool) (*slot, *fs.FS, func(), error) {
 	s, f, release, err := d.acquireLive(ctx, name)
 	if err != nil {
 		return nil, nil, nil, err
@@ -221,7 +221,11 @@ func (d *Daemon) acquireWritable(ctx context.Context, what, name string) (*slot,
 		release()
 		return nil, nil, nil, Fail(ExitFailed, "%s: workspace %q is read-only: %w", what, name, syscall.EROFS)
 	}
-	return s, f, release, nil
+	if dry {
+		return s, f, release, nil
+	}
+	over := f.Foresee()
+	return s, f, func() { over(); release() }, nil
 }
 
 func texts(paths []Path) []string {
