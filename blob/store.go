@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
@@ -32,6 +33,8 @@ type Options struct {
 	Room func(n int64) error
 	// At tells a crash test what comes next. Nil: there is none.
 	At func(point string)
+	// OpenPack opens the pack of that name for reading, of a store that is ReadOnly. Nil: by its path.
+	OpenPack func(name string) (*os.File, error)
 	// Log gets what is odd but no error of a call. Nil discards it.
 	Log *slog.Logger
 }
@@ -87,6 +90,15 @@ func Open(dir string, index Index, o Options) (*Store, error) {
 	}
 	if o.At != nil {
 		p.at = o.At
+	}
+	if o.OpenPack != nil && o.ReadOnly {
+		p.open = func(path string, _ int) (packFile, error) {
+			f, err := o.OpenPack(filepath.Base(path))
+			if err != nil {
+				return nil, err
+			}
+			return osFile{f}, nil
+		}
 	}
 	return &Store{
 		o: o, index: index, packs: p, codec: c,

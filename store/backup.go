@@ -73,19 +73,21 @@ func (s *Store) Backup(ctx context.Context, dest string, o BackupOptions) (rep B
 type backup struct {
 	s    *Store
 	o    BackupOptions
-	dest string
+	dest string   // its name, for messages
+	dir  *os.Root // what it was when the backup began: all is written and read from there, and nothing leads out of it
 	rep  *BackupReport
 	lock *os.File
 	m    *BackupManifest
 	had  map[uint32]int64 // bytes of packs that dest had
 	ends map[uint32]int64 // bytes of packs that the copied database names
-	next *Store           // the copied database, with the packs of dest
+	copy *os.File         // the copied database
+	next *Store           // that, with the packs of dest; it reads both from dir
 }
 
 // nextDir holds the new database until it takes the place of the old one.
 const nextDir = "next"
 
-func (b *backup) nextDir() string { return filepath.Join(b.dest, nextDir) }
+const packsDir = "packs"
 
 // state says what dest is after a failure.
 func (b *backup) state() string {
@@ -97,74 +99,132 @@ func (b *backup) state() string {
 
 func (b *backup) close() error {
 	var errs []error
-	if b.next != nil {
-		errs = append(errs, b.next.closeAll())
-	}
+	errs = append(errs, b.closeNext())
 	if b.lock != nil {
 		errs = append(errs, b.lock.Close())
 	}
+	if b.dir != nil {
+		errs = append(errs, b.dir.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (b *backup) closeNext() error {
+	var errs []error
+	if b.next != nil {
+		errs = append(errs, b.next.closeAll())
+	}
+	if b.copy != nil {
+		errs = append(errs, b.copy.Close())
+	}
+	b.next, b.copy = nil, nil
 	return errors.Join(errs...)
 }
 
 // begin says in dest that it is being filled.
 func (b *backup) begin(context.Context) error {
-	for _, dir := range []string{filepath.Join(b.dest, "packs"), b.nextDir()} {
-		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+	for _, dir := range []string{packsDir, nextDir} {
+		if err := b.dir.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 			return err
 		}
-		if err := realDir(dir); err != nil {
+		st, err := b.dir.Lstat(dir)
+		if err == nil && !st.IsDir() {
+			err = fmt.Errorf("%s is not a directory: %w", filepath.Join(b.dest, dir), syscall.ENOTDIR)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return b.m.write(b.dest)
+	return b.m.write(b.dir)
+}
+
+// same says whether a name in dest leads to the file that it should.
+func (b *backup) same(name string, is os.FileInfo) error {
+	st, err := b.dir.Lstat(name)
+	if err == nil && !os.SameFile(st, is) {
+		err = fmt.Errorf("somebody has put something else in the place of %s", filepath.Join(b.dest, name))
+	}
+	return err
+}
+
+// inPlace says whether all that was written and read back is what dest has under its names. Who may write to it can change that the
+// moment after; but what was led astray before is not called done.
+func (b *backup) inPlace(database os.FileInfo) error {
+	is, err := b.dir.Stat(".")
+	if err != nil {
+		return err
+	}
+	if st, e := os.Lstat(b.dest); e != nil || !os.SameFile(st, is) {
+		return fmt.Errorf("somebody has put something else in the place of %s", b.dest)
+	}
+	if st, e := b.dir.Lstat(packsDir); e != nil || !st.IsDir() {
+		return fmt.Errorf("somebody has put something else in the place of %s", filepath.Join(b.dest, packsDir))
+	}
+	err = b.same(b.s.drv.File, database)
+	for n, end := range b.ends {
+		st, e := b.dir.Lstat(packIn(n))
+		if e == nil && (!st.Mode().IsRegular() || st.Size() < end) {
+			e = fmt.Errorf("somebody has changed %s meanwhile", filepath.Join(b.dest, packIn(n)))
+		}
+		err = errors.Join(err, e)
+	}
+	return err
 }
 
 // copyDatabase copies one state of the database and opens the copy.
 func (b *backup) copyDatabase(ctx context.Context) error {
-	old, err := os.ReadDir(b.nextDir())
+	err := b.dir.RemoveAll(nextDir)
+	if err == nil {
+		err = b.dir.Mkdir(nextDir, 0o700)
+	}
 	if err != nil {
+		return fmt.Errorf("clear what an earlier attempt left: %w", err)
+	}
+	if err := b.room(b.s.databaseBytes()); err != nil {
 		return err
 	}
-	for _, e := range old {
-		if err := os.Remove(filepath.Join(b.nextDir(), e.Name())); err != nil {
-			return fmt.Errorf("clear what an earlier attempt left: %w", err)
-		}
-	}
-	if err := b.room(b.dest, b.s.databaseBytes()); err != nil {
+	if b.copy, err = openIn(b.dir, filepath.Join(nextDir, b.s.drv.File), os.O_RDWR|os.O_CREATE|os.O_EXCL); err != nil {
 		return err
 	}
 	conn, err := b.s.r.db.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	err = b.s.drv.CopyTo(ctx, conn, b.nextDir(), func(done, total int64) error {
+	err = b.s.drv.CopyTo(ctx, conn, b.copy, func(done, total int64) error {
 		b.o.Progress("database", done, total)
 		return ctx.Err()
 	})
 	if err = errors.Join(err, conn.Close()); err != nil {
 		return b.s.dbError("copy the database", err)
 	}
-	sum, err := sumDatabase(b.nextDir(), b.s.drv.File, true)
+	sum, err := sumFile(b.copy, true)
 	if err != nil {
 		return err
 	}
 	b.m.Next, b.rep.Database = &sum, sum.Bytes
 	drv := b.s.drv
-	db, err := drv.Open(ctx, b.nextDir(), ModeReadOnly)
+	db, err := drv.OpenFile(ctx, b.copy)
 	if err != nil {
 		return b.s.dbError("open the copy of the database", err)
 	}
 	b.next = &Store{dir: b.dest, drv: drv, o: Options{ReadOnly: true, Log: b.s.o.Log}}
 	b.next.r = newReaders(&b.next.drv, db)
-	b.next.blobs, err = blob.Open(b.dest, b.next, blob.Options{ReadOnly: true, Log: b.s.o.Log})
+	b.next.blobs, err = blob.Open(b.dest, b.next, blob.Options{ReadOnly: true, Log: b.s.o.Log, OpenPack: func(name string) (*os.File, error) {
+		return openIn(b.dir, filepath.Join(packsDir, name), os.O_RDONLY)
+	}})
 	return err
 }
 
 // room says early that dest has no space for what comes.
-func (b *backup) room(dir string, need int64) error {
+func (b *backup) room(need int64) error {
+	dir, err := openDir(b.dir, ".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
 	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
-		return fmt.Errorf("ask for the free space of %s: %w", dir, err)
+	if err := syscall.Fstatfs(int(dir.Fd()), &st); err != nil {
+		return fmt.Errorf("ask for the free space of %s: %w", b.dest, err)
 	}
 	if free := int64(st.Bavail) * st.Bsize; need > free {
 		return fmt.Errorf("%d bytes more are needed and %d are free: %w", need, free, syscall.ENOSPC)
@@ -177,24 +237,30 @@ func (b *backup) commit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := b.m.write(b.dest); err != nil { // with Next: from here on either database may be found
+	if err := b.m.write(b.dir); err != nil { // with Next: from here on either database may be found
 		return err
 	}
-	err := b.next.closeAll()
-	b.next = nil
-	if err != nil {
+	is, err := b.copy.Stat()
+	if err = errors.Join(err, b.closeNext()); err != nil {
 		return err
 	}
 	file := b.s.drv.File
 	for _, left := range []string{file + "-wal", file + "-shm"} {
-		if err := os.Remove(filepath.Join(b.dest, left)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := b.dir.Remove(left); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
-	if err := os.Rename(filepath.Join(b.nextDir(), file), filepath.Join(b.dest, file)); err != nil {
+	if err := b.same(filepath.Join(nextDir, file), is); err != nil {
 		return err
 	}
-	if err := syncDir(b.dest); err != nil {
+	if err := b.dir.Rename(filepath.Join(nextDir, file), file); err != nil {
+		return err
+	}
+	if err := b.inPlace(is); err != nil {
+		b.m.Complete = false // whatever it was before
+		return errors.Join(err, b.m.write(b.dir))
+	}
+	if err := syncIn(b.dir, "."); err != nil {
 		return fmt.Errorf("fsync %s: %w", b.dest, err)
 	}
 	b.m.Complete, b.m.Database, b.m.Next = true, *b.m.Next, nil
@@ -206,15 +272,15 @@ func (b *backup) commit(ctx context.Context) error {
 			delete(b.m.Packs, n)
 		}
 	}
-	if err := b.m.write(b.dest); err != nil {
+	if err := b.m.write(b.dir); err != nil {
 		return err
 	}
 	// What follows only saves space; what is not done now is done next time.
 	for _, n := range gone {
-		if os.Remove(filepath.Join(b.dest, "packs", blob.PackName(n))) == nil {
+		if b.dir.Remove(packIn(n)) == nil {
 			b.rep.Removed++
 		}
 	}
-	_ = os.RemoveAll(b.nextDir())
+	_ = b.dir.RemoveAll(nextDir)
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -39,12 +41,17 @@ var errIncomplete = errors.New("it is a backup that was never completed; run `ws
 
 // ReadBackup reads backup.json of a directory. The error wraps os.ErrNotExist if it is no backup.
 func ReadBackup(dir string) (*BackupManifest, error) {
-	path := filepath.Join(dir, backupFile)
-	f, err := openNoFollow(path, os.O_RDONLY)
+	f, err := openNoFollow(filepath.Join(dir, backupFile), os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
+	return readManifest(f)
+}
+
+// readManifest reads backup.json and closes it.
+func readManifest(f *os.File) (*BackupManifest, error) {
 	defer f.Close()
+	path := f.Name()
 	var m BackupManifest
 	if err := json.NewDecoder(&limited{f, 64 << 20}).Decode(&m); err != nil {
 		return nil, fmt.Errorf("read %s: %w (%w)", path, err, ErrCorrupt)
@@ -80,16 +87,16 @@ func (l *limited) Read(p []byte) (int, error) {
 }
 
 // write replaces backup.json at once and durably.
-func (m *BackupManifest) write(dir string) error {
+func (m *BackupManifest) write(dir *os.Root) error {
 	data, err := json.MarshalIndent(m, "", "\t")
 	if err != nil {
 		return err
 	}
-	tmp := filepath.Join(dir, nextDir, backupFile)
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
+	tmp := filepath.Join(nextDir, backupFile)
+	if err := dir.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	f, err := openNoFollow(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+	f, err := openIn(dir, tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err
 	}
@@ -98,13 +105,13 @@ func (m *BackupManifest) write(dir string) error {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", tmp, err)
+		return fmt.Errorf("write %s: %w", filepath.Join(dir.Name(), tmp), err)
 	}
-	if err := os.Rename(tmp, filepath.Join(dir, backupFile)); err != nil {
+	if err := dir.Rename(tmp, backupFile); err != nil {
 		return err
 	}
-	if err := syncDir(dir); err != nil {
-		return fmt.Errorf("fsync %s: %w", dir, err)
+	if err := syncIn(dir, "."); err != nil {
+		return fmt.Errorf("fsync %s: %w", filepath.Clean(dir.Name()), err)
 	}
 	return nil
 }
@@ -114,26 +121,31 @@ func (b *backup) open(id int64) error {
 	if err := os.MkdirAll(b.dest, 0o700); err != nil {
 		return err
 	}
-	if err := realDir(b.dest); err != nil {
+	var err error
+	if b.dir, err = openRoot(b.dest); err != nil {
 		return err
 	}
-	m, err := ReadBackup(b.dest)
+	var m *BackupManifest
+	f, err := openIn(b.dir, backupFile, os.O_RDONLY)
+	if err == nil {
+		m, err = readManifest(f)
+	}
 	switch {
 	case err == nil:
 	case !errors.Is(err, os.ErrNotExist):
 		return err
 	default:
-		entries, err := os.ReadDir(b.dest)
+		entries, err := fs.ReadDir(b.dir.FS(), ".")
 		if err != nil {
 			return err
 		}
-		if _, err := os.Lstat(filepath.Join(b.dest, b.s.drv.File)); err == nil {
+		if _, err := b.dir.Lstat(b.s.drv.File); err == nil {
 			return fmt.Errorf("it holds a store that is no backup, or that was opened for writing since it was one; "+
 				"choose another directory: %w", syscall.EEXIST)
 		}
 		for _, e := range entries {
 			switch e.Name() {
-			case lockFile, "lost+found", "packs", nextDir: // left by an attempt that ended at once
+			case lockFile, "lost+found", packsDir, nextDir: // left by an attempt that ended at once
 			default:
 				return fmt.Errorf("it is not empty: it has %q; choose another directory: %w", e.Name(), syscall.ENOTEMPTY)
 			}
@@ -144,13 +156,18 @@ func (b *backup) open(id int64) error {
 		return fmt.Errorf("it is a backup of another store, that of %s, or of this one before it was restored; choose another "+
 			"directory: %w", m.Source, syscall.EEXIST)
 	}
-	if st, err := os.Lstat(filepath.Join(b.dest, b.s.drv.File+"-wal")); err == nil && st.Size() > 0 {
+	if st, err := b.dir.Lstat(b.s.drv.File + "-wal"); err == nil && st.Size() > 0 {
 		return fmt.Errorf("somebody has written to its database since; choose another directory: %w", syscall.EEXIST)
 	}
-	if b.lock, err = takeLock(b.dest, LockInfo{PID: os.Getpid(), Started: b.s.o.Now()}); err != nil {
+	lock, err := openIn(b.dir, lockFile, os.O_RDWR|os.O_CREATE)
+	if err != nil {
 		return err
 	}
-	if err := os.Chmod(b.dest, 0o700); err != nil {
+	if err := takeFlock(lock, b.dest, LockInfo{PID: os.Getpid(), Started: b.s.o.Now()}); err != nil {
+		return err
+	}
+	b.lock = lock
+	if err := b.dir.Chmod(".", 0o700); err != nil {
 		return err
 	}
 	m.Source = b.s.dir
@@ -158,13 +175,58 @@ func (b *backup) open(id int64) error {
 	return nil
 }
 
-// realDir refuses a symbolic link where a directory of ours should be.
-func realDir(path string) error {
-	st, err := os.Lstat(path)
-	if err == nil && !st.IsDir() {
+// openRoot opens a directory to write into it whatever becomes of its name. It refuses a symbolic link.
+func openRoot(path string) (*os.Root, error) {
+	r, err := os.OpenRoot(path + "/") // without that it would wait for the writer of a FIFO
+	if err != nil {
+		return nil, err
+	}
+	is, err := r.Stat(".")
+	st, lerr := os.Lstat(path)
+	if err = errors.Join(err, lerr); err == nil && !os.SameFile(is, st) {
 		err = fmt.Errorf("%s is not a directory: %w", path, syscall.ENOTDIR)
 	}
-	return err
+	if err != nil {
+		_ = r.Close() // nothing was written
+		return nil, err
+	}
+	return r, nil
+}
+
+// openIn opens a regular file in dir that has no other name, which is made with mode 0600 if flags say so.
+func openIn(dir *os.Root, name string, flags int) (*os.File, error) {
+	f, err := dir.OpenFile(name, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file: %w", f.Name(), syscall.EINVAL)
+	}
+	if err == nil && flags&(os.O_WRONLY|os.O_RDWR) != 0 {
+		if sys, ok := st.Sys().(*syscall.Stat_t); ok && sys.Nlink > 1 {
+			err = fmt.Errorf("%s has other names, which would change with it: remove it and try again: %w", f.Name(), syscall.EMLINK)
+		}
+	}
+	if err != nil {
+		_ = f.Close() // the first error counts
+		return nil, err
+	}
+	return f, nil
+}
+
+// syncIn makes the names in a directory durable.
+func syncIn(dir *os.Root, name string) error {
+	f, err := openDir(dir, name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// openDir opens a directory in dir; of a FIFO in its place it would wait for a writer otherwise.
+func openDir(dir *os.Root, name string) (*os.File, error) {
+	return dir.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY, 0)
 }
 
 // openNoFollow opens a regular file, which is made with mode 0600 if flags say so.
@@ -193,18 +255,26 @@ func (s *Store) databaseBytes() int64 {
 	return n
 }
 
-// sumDatabase hashes the database's file, of a directory in which nobody has it open. flush: it goes to the disk first.
-func sumDatabase(dir, file string, flush bool) (DatabaseSum, error) {
+// sumDatabase hashes the database's file, of a directory in which nobody has it open.
+func sumDatabase(dir, file string) (DatabaseSum, error) {
 	f, err := openNoFollow(filepath.Join(dir, file), os.O_RDONLY)
 	if err != nil {
 		return DatabaseSum{}, err
 	}
 	defer f.Close()
+	return sumFile(f, false)
+}
+
+// sumFile hashes a file from its begin. flush: it goes to the disk first.
+func sumFile(f *os.File, flush bool) (DatabaseSum, error) {
 	if flush {
 		if err := f.Sync(); err != nil {
 			return DatabaseSum{}, fmt.Errorf("fsync %s: %w", f.Name(), err)
 		}
 		forget(f, 0, 0)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return DatabaseSum{}, err
 	}
 	ref, n, err := blob.SumReader(f)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -35,7 +34,7 @@ func (b *backup) copyPacks(ctx context.Context) error {
 	}
 	var need, top int64
 	for n, end := range b.ends {
-		st, err := os.Lstat(b.pack(n))
+		st, err := b.dir.Lstat(packIn(n))
 		if err == nil {
 			b.had[n] = min(b.m.Packs[n], st.Size())
 		} else if !errors.Is(err, os.ErrNotExist) {
@@ -46,7 +45,7 @@ func (b *backup) copyPacks(ctx context.Context) error {
 		top = max(top, int64(n))
 	}
 	if !b.o.Link { // how much can be linked is not known before
-		if err := b.room(b.dest, need); err != nil {
+		if err := b.room(need); err != nil {
 			return err
 		}
 	}
@@ -69,18 +68,17 @@ func (b *backup) copyPacks(ctx context.Context) error {
 			b.rep.Copied += end - from
 		}
 		b.m.Packs[n] = end
-		if err := b.m.write(b.dest); err != nil {
+		if err := b.m.write(b.dir); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *backup) pack(n uint32) string { return packPath(b.dest, n) }
+// packIn is the name of a pack in a store's directory.
+func packIn(n uint32) string { return filepath.Join(packsDir, blob.PackName(n)) }
 
-func (s *Store) packPath(n uint32) string { return packPath(s.dir, n) }
-
-func packPath(dir string, n uint32) string { return filepath.Join(dir, "packs", blob.PackName(n)) }
+func (s *Store) packPath(n uint32) string { return filepath.Join(s.dir, packIn(n)) }
 
 // link makes a hard link of a pack to which nothing is appended any more, neither here nor there.
 func (b *backup) link(n uint32, end int64, full bool) bool {
@@ -89,8 +87,13 @@ func (b *backup) link(n uint32, end int64, full bool) bool {
 	if err != nil || !full || !st.Mode().IsRegular() || st.Size() < end {
 		return false
 	}
-	_ = os.Remove(b.pack(n)) // nothing in it is known to be good
-	return os.Link(from, b.pack(n)) == nil && syncDir(filepath.Dir(b.pack(n))) == nil
+	_ = b.dir.Remove(packIn(n)) // nothing in it is known to be good
+	dir, err := openDir(b.dir, packsDir)
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	return unix.Linkat(unix.AT_FDCWD, from, int(dir.Fd()), blob.PackName(n), 0) == nil && dir.Sync() == nil
 }
 
 // copyPack brings bytes [from, end) of a pack to dest and to the disk.
@@ -100,18 +103,11 @@ func (b *backup) copyPack(ctx context.Context, n uint32, from, end int64, step f
 		return fmt.Errorf("a pack that the store needs: %w", err)
 	}
 	defer src.Close()
-	dst, err := openNoFollow(b.pack(n), os.O_WRONLY|os.O_CREATE)
+	dst, err := openIn(b.dir, packIn(n), os.O_WRONLY|os.O_CREATE)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, dst.Close()) }()
-	st, err := dst.Stat()
-	if err != nil {
-		return err
-	}
-	if sys, ok := st.Sys().(*syscall.Stat_t); ok && sys.Nlink > 1 {
-		return fmt.Errorf("%s has other names, which would change with it: remove it and try again", b.pack(n))
-	}
 	if _, err := src.Seek(from, io.SeekStart); err != nil {
 		return err
 	}
@@ -139,7 +135,7 @@ func (b *backup) copyPack(ctx context.Context, n uint32, from, end int64, step f
 		return fmt.Errorf("fdatasync %s: %w", dst.Name(), err)
 	}
 	forget(dst, from, end-from)
-	return syncDir(filepath.Dir(dst.Name()))
+	return syncIn(b.dir, packsDir)
 }
 
 // verify reads back what is new, and of everything else the headers: a pack that is not the one it should be is found.
@@ -156,6 +152,7 @@ func (b *backup) verify(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
+	b.o.Progress("verify", 0, total)
 	_, err := scanAll(ctx, b.next.r, 7, `SELECT `+blobCols+` FROM blob b WHERE b.pack > 0 ORDER BY b.pack, b.pack_offset`, nil, func(c *cells) error {
 		loc := c.location()
 		if c.bad != nil {

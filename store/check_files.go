@@ -92,7 +92,7 @@ func (s *Store) checkBackup(report func(Problem)) error {
 	}
 	// Closing the file drops the locks that this process has on it through SQLite. Nobody writes to a backup, so there is
 	// nobody whom they would keep out.
-	sum, err := sumDatabase(s.dir, s.drv.File, false)
+	sum, err := sumDatabase(s.dir, s.drv.File)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"database/sql"
+	"io"
+	"os"
 )
 
 // Driver is everything in which databases differ, as hooks: shared code never asks for a driver's name. A driver
@@ -42,9 +44,12 @@ type Driver struct {
 	// LogSize is the size of the database's own log in bytes; the applier checkpoints when it is large. It must be
 	// cheap.
 	LogSize func(dir string) int64
-	// CopyTo copies one state of the database that conn reads into dir, as a database that can be opened there also where
+	// CopyTo writes one state of the database that conn reads to an empty file, as a database that can be opened also where
 	// nothing may be written. It asks progress now and then, in bytes, and ends with its error. It does not sync. Nil: it cannot.
-	CopyTo func(ctx context.Context, conn *sql.Conn, dir string, progress func(done, total int64) error) error
+	CopyTo func(ctx context.Context, conn *sql.Conn, to io.Writer, progress func(done, total int64) error) error
+	// OpenFile opens what CopyTo wrote to f, for reading, whatever its name leads to by now. Nobody writes to f, and it stays open until DB
+	// is closed. It is there if CopyTo is.
+	OpenFile func(ctx context.Context, f *os.File) (DB, error)
 	// Sync makes every committed transaction durable.
 	Sync func(dir string) error
 	// Warm has the system read the database ahead, as far as that is cheap; it returns before it is read. Nil: there is nothing to read.
@@ -78,6 +83,8 @@ type DB struct {
 	Readers int
 	// Conn opens one more connection for reading that does without database/sql. Nil: queries go to Reader.
 	Conn func() (Conn, error)
+	// Close is called when all connections are closed. Nil: there is nothing more to do.
+	Close func() error
 }
 
 // Conn is a connection without database/sql, used by one goroutine at a time. The database must be open for as long.

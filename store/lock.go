@@ -24,11 +24,12 @@ type LockInfo struct {
 // ReadLock says who has, or last had, the store in dir open for writing. It wraps ENOENT if nobody ever had.
 func ReadLock(dir string) (LockInfo, error) {
 	var info LockInfo
-	b, err := os.ReadFile(filepath.Join(dir, lockFile))
+	f, err := openNoFollow(filepath.Join(dir, lockFile), os.O_RDONLY)
 	if err != nil {
 		return info, fmt.Errorf("read who has store %s: %w", dir, err)
 	}
-	if err := json.Unmarshal(b, &info); err != nil {
+	defer f.Close()
+	if err := json.NewDecoder(&limited{f, 64 << 10}).Decode(&info); err != nil {
 		return info, fmt.Errorf("read who has store %s: %w", dir, err)
 	}
 	return info, nil
@@ -41,20 +42,28 @@ func takeLock(dir string, info LockInfo) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the lock of store %s: %w", dir, err)
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err := takeFlock(f, dir, info); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// takeFlock locks dir by its lock file, which it closes if it cannot.
+func takeFlock(f *os.File, dir string, info LockInfo) error {
+	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		_ = f.Close()              // nothing was written
 		holder, _ := ReadLock(dir) // unknown if it is just being written
-		return nil, &LockedError{Dir: dir, PID: holder.PID, Socket: holder.Socket}
+		return &LockedError{Dir: dir, PID: holder.PID, Socket: holder.Socket}
 	}
 	if err == nil {
 		err = writeLock(f, info)
 	}
 	if err != nil {
 		_ = f.Close() // the first error counts
-		return nil, fmt.Errorf("lock store %s: %w", dir, err)
+		return fmt.Errorf("lock store %s: %w", dir, err)
 	}
-	return f, nil
+	return nil
 }
 
 func writeLock(f *os.File, info LockInfo) error {

@@ -15,6 +15,7 @@ type readers struct {
 	db   *sql.DB
 	open func() (Conn, error)
 	free chan struct{} // one for each connection in use
+	last func() error  // see DB.Close; it may be nil
 
 	mu sync.RWMutex
 	// stmts are prepared once, by query text. The set is bounded: queries are constants times a few sizes and filters.
@@ -23,7 +24,7 @@ type readers struct {
 }
 
 func newReaders(drv *Driver, db DB) *readers {
-	return &readers{drv: drv, db: db.Reader, open: db.Conn, free: make(chan struct{}, max(1, db.Readers))}
+	return &readers{drv: drv, db: db.Reader, open: db.Conn, last: db.Close, free: make(chan struct{}, max(1, db.Readers))}
 }
 
 // with lends fn a connection of the driver. One that fn does not leave as it got it is closed.
@@ -154,5 +155,9 @@ func (r *readers) close() error {
 	for _, st := range r.stmts {
 		_ = st.Close() // the pool is closed next
 	}
-	return errors.Join(append(errs, r.db.Close())...)
+	errs = append(errs, r.db.Close())
+	if r.last != nil {
+		errs = append(errs, r.last())
+	}
+	return errors.Join(errs...)
 }

@@ -76,9 +76,11 @@ func (o *outside) same(when string) {
 	}
 }
 
-// swapper puts links in the place of whatever it finds at dir and below, until the test ends: symbolic links to outside and,
+// swapper puts links in the place of whatever it finds at dir and below, until the test ends or it is stopped: symbolic links to outside and,
 // for what is no directory, another link of a FIFO there. It goes by descriptors: its own links must not lead it outside.
-func swapper(t *testing.T, dir string, o *outside) {
+//
+// It pauses for so long after each turn: one that never does lets nothing come far. leave: some of it stays.
+func swapper(t *testing.T, dir string, o *outside, leave bool, pause time.Duration) (stopped func()) {
 	above, err := unix.Open(filepath.Dir(dir), unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -88,11 +90,18 @@ func swapper(t *testing.T, dir string, o *outside) {
 	for k := range 2 {
 		wg.Go(func() {
 			for n := 0; !stop.Load(); n++ {
-				swapBelow(above, filepath.Base(dir), fmt.Sprintf("evil%d", k), o.dir, n, 2)
+				turn := n
+				if !leave {
+					turn = 1 + n%2
+				}
+				swapBelow(above, filepath.Base(dir), fmt.Sprintf("evil%d", k), o.dir, turn, 2)
+				time.Sleep(pause)
 			}
 		})
 	}
-	t.Cleanup(func() { stop.Store(true); wg.Wait(); _ = unix.Close(above) })
+	stopped = sync.OnceFunc(func() { stop.Store(true); wg.Wait(); _ = unix.Close(above) })
+	t.Cleanup(stopped)
+	return stopped
 }
 
 func swapBelow(at int, name, link, outside string, n, levels int) {
@@ -147,7 +156,7 @@ func TestExportIsRaced(t *testing.T) {
 	c.want(0, "made store", "init")
 	c.want(0, "imported", "import", src, "main")
 	target := filepath.Join(t.TempDir(), "new")
-	swapper(t, target, o)
+	swapper(t, target, o, true, 0)
 	end, ended := time.Now().Add(time.Second), map[int]int{}
 	for i := 0; i < 10 || time.Now().Before(end) && i < 500; i++ {
 		code, out, errs := c.run("export", "main", target)

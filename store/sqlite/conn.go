@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"modernc.org/libc"
@@ -45,12 +44,12 @@ type sqliteError struct {
 func (e *sqliteError) Error() string { return fmt.Sprintf("%s (%d)", e.text, e.code) }
 func (e *sqliteError) Code() int     { return e.code }
 
-// openConn opens one more connection for reading; see the readers of open.
-func openConn(path string) (store.Conn, error) {
+// openConn opens one more connection for reading, of a database by its URI; see the readers of open.
+func openConn(uri string) (store.Conn, error) {
 	c := &conn{tls: libc.NewTLS(), stmts: map[string]compiled{}}
 	c.row.c = c
 	c.slot = libc.Xmalloc(c.tls, 8)
-	name, err := libc.CString((&url.URL{Scheme: "file", Path: path, RawQuery: "mode=ro"}).String())
+	name, err := libc.CString(uri)
 	if err == nil && c.slot != 0 {
 		const flags = lib.SQLITE_OPEN_READONLY | lib.SQLITE_OPEN_URI | lib.SQLITE_OPEN_NOMUTEX
 		rc := lib.Xsqlite3_open_v2(c.tls, name, c.slot, flags, 0)

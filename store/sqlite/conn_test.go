@@ -41,7 +41,7 @@ func testConn(t *testing.T) store.Conn {
 	if err := store.Init(t.Context(), dir, Driver()); err != nil {
 		t.Fatal(err)
 	}
-	c, err := openConn(dir + "/" + File)
+	c, err := openConn(dsn(dir+"/"+File, "ro", nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,25 +1,26 @@
 package sqlite
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
+	"io"
 	"os"
-	"path/filepath"
-
-	sqlite3 "modernc.org/sqlite"
 )
 
 // copyPages is how many pages are copied between two calls of progress.
 const copyPages = 1024
 
-// copyTo copies with SQLite's backup API, page by page, so that copies of one database are alike and programs that
-// store equal parts of files once have little to store. The state is that of one reading transaction: without it, a
-// commit between two steps would begin the copy again.
-func copyTo(ctx context.Context, conn *sql.Conn, dir string, progress func(done, total int64) error) (err error) {
-	path := filepath.Join(dir, File)
+// walFlags are the bytes of the database's header that say which kind of log it has: 1 none of its own, 2 one for writing ahead.
+var walFlags = [2]int{18, 19}
+
+// copyTo copies page by page, so that copies of one database are alike and programs that store equal parts of files once have little to
+// store. The state is that of one reading transaction. SQLite itself would open the copy by its path, which somebody who can write to a
+// directory above could have lead elsewhere; and in write-ahead mode even a reader has to make files beside it.
+func copyTo(ctx context.Context, conn *sql.Conn, to io.Writer, progress func(done, total int64) error) (err error) {
 	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
 		return err
 	}
@@ -27,49 +28,48 @@ func copyTo(ctx context.Context, conn *sql.Conn, dir string, progress func(done,
 		_, e := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 		err = errors.Join(err, e)
 	}()
-	var n int64
-	if err := conn.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&n); err != nil {
+	var total, done int64
+	if err := conn.QueryRowContext(ctx, "SELECT page_count FROM pragma_page_count").Scan(&total); err != nil {
 		return err // this begins to read
 	}
-	if err := makeFile(path); err != nil {
-		return err
-	}
-	// Nobody sees the copy before it is whole: it needs no log of its own, and the caller syncs it.
-	to := dsn(path, "rwc", nil, "journal_mode(OFF)", "synchronous(OFF)")
-	if err := conn.Raw(func(c any) error { return copyPagesTo(c, to, progress) }); err != nil {
-		return fmt.Errorf("copy the database to %s: %w", path, err)
-	}
-	// In write-ahead mode even a reader has to make files beside it.
-	db, err := sql.Open("sqlite", dsn(path, "rw", url.Values{"_journal_mode": {"DELETE"}}, "synchronous(OFF)"))
+	rows, err := conn.QueryContext(ctx, "SELECT pgno, data FROM sqlite_dbpage ORDER BY pgno")
 	if err != nil {
 		return err
 	}
-	var mode string
-	err = db.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode)
-	if err == nil && mode != "delete" {
-		err = fmt.Errorf("the copy %s stays in journal mode %s", path, mode)
-	}
-	return errors.Join(err, db.Close())
-}
-
-func copyPagesTo(c any, to string, progress func(done, total int64) error) error {
-	src, ok := c.(interface {
-		NewBackup(dst string) (*sqlite3.Backup, error)
-	})
-	if !ok {
-		return errors.New("the driver's connection has no backup")
-	}
-	b, err := src.NewBackup(to)
-	if err != nil {
-		return err
-	}
-	for more := true; more && err == nil; {
-		if more, err = b.Step(copyPages); err == nil {
-			total := int64(b.PageCount())
-			err = progress((total-int64(b.Remaining()))*pageSize, total*pageSize)
+	defer rows.Close()
+	w := bufio.NewWriterSize(to, 1<<20)
+	for rows.Next() {
+		var n int64
+		var page sql.RawBytes
+		if err := rows.Scan(&n, &page); err != nil {
+			return err
+		}
+		if done++; n != done {
+			return fmt.Errorf("page %d of %d has number %d", done, total, n)
+		}
+		if n == 1 {
+			page = bytes.Clone(page)
+			page[walFlags[0]], page[walFlags[1]] = 1, 1
+		}
+		if _, err := w.Write(page); err != nil {
+			return err
+		}
+		if done%copyPages == 0 {
+			if err := progress(done*pageSize, total*pageSize); err != nil {
+				return err
+			}
 		}
 	}
-	return errors.Join(err, b.Finish())
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if done != total {
+		return fmt.Errorf("the database has %d pages, %d could be read", total, done)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return progress(done*pageSize, total*pageSize)
 }
 
 // makeFile makes an empty database that only its owner may read; SQLite gives the files beside it the same mode.

@@ -59,6 +59,7 @@ func Driver() store.Driver {
 		EmptyLog:   emptyLog,
 		LogSize:    logSize,
 		CopyTo:     copyTo,
+		OpenFile:   openFile,
 		Sync:       syncLog,
 		Warm:       warm,
 		Integrity:  integrity,
@@ -158,7 +159,7 @@ func open(ctx context.Context, dir string, mode store.Mode) (store.DB, error) {
 		return store.DB{}, fmt.Errorf("open %s for reading: %w", path, err)
 	}
 	db.Reader = r
-	db.Conn = func() (store.Conn, error) { return openConn(path) }
+	db.Conn = func() (store.Conn, error) { return openConn(dsn(path, "ro", nil)) }
 	return db, nil
 }
 

@@ -18,7 +18,7 @@ func TestWarm(t *testing.T) {
 	if err := warm(dir); err == nil {
 		t.Fatal("a database that nobody has open was read")
 	}
-	c, err := openConn(filepath.Join(dir, File))
+	c, err := openConn(dsn(filepath.Join(dir, File), "ro", nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ func testBackup(t *testing.T, drv store.Driver) {
 	t.Run("collecting", func(t *testing.T) { backupCollecting(t, drv, small) })
 	t.Run("refused", func(t *testing.T) { backupRefused(t, drv, small) })
 	t.Run("interrupted", func(t *testing.T) { backupInterrupted(t, drv, small) })
+	t.Run("swapped", func(t *testing.T) { backupSwapped(t, drv, small) })
 	t.Run("damaged", func(t *testing.T) { backupDamaged(t, drv, small) })
 }
 
