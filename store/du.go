@@ -46,7 +46,12 @@ type UsageOf struct {
 // Usage works out what the bytes are, and calls each for every inode with a history. It reads all versions and the nodes of
 // all large contents, and keeps 50 bytes of memory for each content.
 func (s *Store) Usage(ctx context.Context, each func(UsageOf)) (Usage, error) {
-	d := &du{s: s, sizes: make(map[markKey]int64), owner: make(map[TimelineID]WorkspaceID), gone: make(map[WorkspaceID]bool)}
+	return s.usage(ctx, each, func(context.Context) error { return nil })
+}
+
+// usage calls pause now and then, with no lock held; its error is the end.
+func (s *Store) usage(ctx context.Context, each func(UsageOf), pause func(context.Context) error) (Usage, error) {
+	d := &du{s: s, pause: pause, sizes: make(map[markKey]int64), owner: make(map[TimelineID]WorkspaceID), gone: make(map[WorkspaceID]bool)}
 	d.u.Classes = map[PathClass]int64{}
 	var err error
 	if d.rules, _, err = s.Classes(ctx); err == nil {
@@ -65,6 +70,7 @@ type du struct {
 	owner map[TimelineID]WorkspaceID
 	gone  map[WorkspaceID]bool
 	rules Classes
+	pause func(context.Context) error
 }
 
 func (d *du) run(ctx context.Context, each func(UsageOf)) error {
@@ -163,7 +169,11 @@ func (d *du) take(ctx context.Context, c blob.Content) (n int64, err error) {
 // live counts what workspaces show now.
 func (d *du) live(ctx context.Context) error {
 	return d.s.shown(ctx, func(_ VersionID, c blob.Content) error {
-		d.u.LiveFiles++
+		if d.u.LiveFiles++; d.u.LiveFiles%gcChunk == 0 {
+			if err := d.pause(ctx); err != nil {
+				return err
+			}
+		}
 		n, err := d.take(ctx, c)
 		d.u.Live += n
 		return err
@@ -270,6 +280,9 @@ func (d *du) past(ctx context.Context, names *pastNames, like UsageOf, each func
 			c blob.Content
 		}
 		var page []row
+		if err := d.pause(ctx); err != nil {
+			return err
+		}
 		if _, err := scanAll(ctx, d.s.r, 5, sqlPastContents, []any{int64(like.Timeline), ino, seq, int64(like.Timeline), ino, seq, int64(gcChunk)},
 			func(c *cells) error {
 				n++

@@ -26,6 +26,8 @@ type GCOptions struct {
 	// Replaced are those of some pins of the kind PinApplied that nothing needs any more but as history: they go with the states that
 	// the policy does not keep. nil: none.
 	Replaced func([]Pin) []Pin
+	// Measure has Measured say at the end what the bytes are, unless it knows that from less than so long ago. 0: it is not asked for.
+	Measure time.Duration
 	// Who is noted with what was removed, Kind, "gc" if empty, and Rule, the policy if empty.
 	Who, Kind, Rule string
 }
@@ -111,6 +113,9 @@ func (g *collector) run(ctx context.Context) (err error) {
 		return err
 	}
 	if err := g.note(ctx); err != nil {
+		return err
+	}
+	if err := g.measure(ctx); err != nil {
 		return err
 	}
 	g.res.After, err = g.s.bytes()

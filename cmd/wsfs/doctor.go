@@ -15,18 +15,20 @@ type finding struct {
 	State  string `json:"state"` // ok, warn or fail
 	Detail string `json:"detail"`
 	Fix    string `json:"fix,omitempty"`
+	// Bytes belong to the finding of that name.
+	Bytes *daemon.Bytes `json:"bytes,omitempty"`
 }
 
 func ok(name, format string, args ...any) finding {
-	return finding{name, "ok", fmt.Sprintf(format, args...), ""}
+	return finding{Name: name, State: "ok", Detail: fmt.Sprintf(format, args...)}
 }
 
 func warn(name, fix, format string, args ...any) finding {
-	return finding{name, "warn", fmt.Sprintf(format, args...), fix}
+	return finding{Name: name, State: "warn", Detail: fmt.Sprintf(format, args...), Fix: fix}
 }
 
 func fail(name, fix, format string, args ...any) finding {
-	return finding{name, "fail", fmt.Sprintf(format, args...), fix}
+	return finding{Name: name, State: "fail", Detail: fmt.Sprintf(format, args...), Fix: fix}
 }
 
 func (a *app) doctorCmd() *cobra.Command {

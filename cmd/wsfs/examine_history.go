@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"wsfs/internal/daemon"
 	"wsfs/internal/ui"
 	"wsfs/store"
 	"wsfs/store/sqlite"
@@ -22,12 +23,22 @@ func (x *examiner) history(dir string) []finding {
 	if err != nil {
 		return []finding{fail(name, "", "%v", err)}
 	}
+	was, err := daemon.BytesOf(ctx, st)
+	if err != nil {
+		return []finding{fail(name, "", "%v", err)}
+	}
+	var list []finding
+	if was != nil {
+		f := ok("bytes", "%s", was.Text())
+		f.Bytes = was
+		list = append(list, f)
+	}
 	if b.Cap == 0 {
-		return []finding{ok(name, "nothing limits the store's size; `wsfs retain` does")}
+		return append(list, ok(name, "nothing limits the store's size; `wsfs retain` does"))
 	}
 	text := fmt.Sprintf("the store has %s of at most %s (%d %%)", ui.Bytes(b.Bytes), ui.Bytes(b.Cap), b.Percent())
 	if b.Tight() {
-		return []finding{warn(name, "`wsfs du --history` tells what has most; `wsfs retain` allows more, or keeps less", "%s; at the limit it loses its oldest history", text)}
+		return append(list, warn(name, "`wsfs du --history` tells what has most; `wsfs retain` allows more, or keeps less", "%s; at the limit it loses its oldest history", text))
 	}
-	return []finding{ok(name, "%s", text)}
+	return append(list, ok(name, "%s", text))
 }

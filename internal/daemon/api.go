@@ -173,6 +173,7 @@ type Status struct {
 	Conflicts    int64   `json:"conflicts,omitempty"` // that nobody has resolved, in all workspaces
 	LastError    string  `json:"last_error,omitempty"`
 	Budget       *Budget `json:"budget,omitempty"` // if `wsfs retain` limits the size
+	Bytes        *Bytes  `json:"bytes,omitempty"`  // what they were at the end of a collection
 }
 
 // Budget is how large the store is, and how large it may be.

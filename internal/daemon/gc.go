@@ -102,6 +102,7 @@ func (d *Daemon) gc(ctx context.Context, req GCRequest) (GCReply, error) {
 	start := time.Now()
 	res, err := d.st.Collect(ctx, store.GCOptions{
 		Keep: &keep, Classes: classes, DryRun: req.DryRun, Thorough: req.Thorough, Roots: d.openContents, Replaced: replacedImports, Who: d.whoAsks(ctx),
+		Measure: store.MeasureNow,
 	})
 	out := GCReply{GCResult: res, Keep: keep.String(), DryRun: req.DryRun}
 	if err != nil {
@@ -157,6 +158,8 @@ const (
 	gcEvery = 10 * time.Minute
 	gcIdle  = 20 * time.Second // nothing was changed for so long
 	gcBusy  = 50 * time.Millisecond
+	// gcMeasure is how old may be what is known of the store's bytes.
+	gcMeasure = time.Hour
 )
 
 // keepCollecting collects now and then while nobody works, until the daemon ends.
@@ -187,7 +190,7 @@ func (d *Daemon) keepCollecting() {
 			continue
 		}
 		if _, err := d.st.Collect(ctx, store.GCOptions{
-			Roots: d.openContents, Replaced: replacedImports, Who: "daemon", Pause: d.whileIdle,
+			Roots: d.openContents, Replaced: replacedImports, Who: "daemon", Pause: d.whileIdle, Measure: gcMeasure,
 		}); err != nil &&
 			ctx.Err() == nil && !errors.Is(err, blob.ErrCollecting) {
 			d.log.Warn("could not collect; trying again later", "error", err)

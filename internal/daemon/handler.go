@@ -263,5 +263,8 @@ func (d *Daemon) status(ctx context.Context) Status {
 	if b, err := d.st.Budget(ctx); err == nil && b.Cap > 0 {
 		out.Budget = &Budget{b, b.Tight()}
 	}
+	if b, err := BytesOf(ctx, d.st); err == nil {
+		out.Bytes = b
+	}
 	return out
 }

@@ -38,6 +38,9 @@ func (d *Status) Print(o *ui.Out, t *ui.Table) {
 			t.Style(1, ui.Yellow)
 		}
 	}
+	if d.Bytes != nil {
+		t.Row("bytes", d.Bytes.Text())
+	}
 	for _, m := range d.Mounts {
 		text := m.Label() + " on " + ui.Name(string(m.Mountpoint))
 		if m.ReadOnly {
