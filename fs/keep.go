@@ -98,9 +98,13 @@ func (f *FS) noteCut(h *Handle, fl *file, who store.Attribution, at int64, flags
 	f.removeScratch(fl)
 }
 
-// noteClean notes that the journal has all of a file. fl.mu is held.
+// noteClean notes that the journal has all of a file, or with an error that it has not: what was noted of it may be all that there is
+// of what was acknowledged, a truncation at a close, although nothing calls it dirty any more. fl.mu is held.
 func (f *FS) noteClean(n *node, fl *file, err error) {
 	if err != nil {
+		if n.kept {
+			f.ledger.stay()
+		}
 		return
 	}
 	if n.kept {

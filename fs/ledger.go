@@ -35,6 +35,7 @@ type Ledger struct {
 	nextWho uint64
 	handles int  // guarded by mu; open ones
 	full    bool // guarded by mu; nothing is noted any more
+	stays   bool // guarded by mu; it does not begin anew
 }
 
 // ledgerHead is the first page. A position is how many bytes were ever noted: it never falls, so that it says for good
@@ -180,13 +181,23 @@ func (l *Ledger) restart() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.full || l.handles > 0 || l.off < ledgerCalm {
+	if l.full || l.stays || l.handles > 0 || l.off < ledgerCalm {
 		return
 	}
 	s := &l.head.span[l.head.half.Load()]
 	s.start.Store(s.end.Load())
 	l.off = 0
 	clear(l.who)
+}
+
+// stay keeps all that still matters for the next process: this one's store has stopped.
+func (l *Ledger) stay() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stays = true
 }
 
 // Receipt says what became of one request, in memory that outlives the process. A kernel sends a request again that was
