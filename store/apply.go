@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"syscall"
+	"time"
 
 	"wsfs/blob"
 )
@@ -278,8 +279,12 @@ func (s *Store) journalApplied(ctx context.Context) (map[int64]int64, error) {
 const (
 	// CheckpointBytes of log are folded into the database at once. A driver keeps less than that of the log's file.
 	CheckpointBytes = 64 << 20
-	// Beyond checkpointForce readers have to be waited for.
+	// Beyond checkpointForce readers have to be waited for: ours, of which there is always some one, end within checkpointWait. A reader of
+	// somebody else's may stay for hours, and is asked again when the log has grown by CheckpointBytes.
 	checkpointForce = 8 * CheckpointBytes
+	checkpointWait  = 100 * time.Millisecond
+	// patience is for checkpoints that must empty the log, if that can be had.
+	patience = 10 * time.Second
 )
 
 // maybeCheckpoint folds the log in when it is long. While somebody waits for what is queued it may get twice as long first.
@@ -288,7 +293,11 @@ func (a *applier) maybeCheckpoint(ctx context.Context, behind func() bool) error
 	if size < a.nextCheckpoint || size < a.nextCheckpoint+CheckpointBytes && behind != nil && behind() {
 		return nil
 	}
-	left, err := a.s.checkpoint(ctx, size > checkpointForce)
+	wait := time.Duration(0)
+	if size > checkpointForce {
+		wait = checkpointWait
+	}
+	left, err := a.s.checkpoint(ctx, wait)
 	a.nextCheckpoint = CheckpointBytes
 	if left > 0 || err != nil { // readers, or no room: the log goes on growing from where it is
 		a.nextCheckpoint += size
@@ -301,13 +310,14 @@ func (a *applier) maybeCheckpoint(ctx context.Context, behind func() bool) error
 	return err
 }
 
-// checkpoint folds the database's log into it. That it could not go on because somebody reads is no error.
-func (s *Store) checkpoint(ctx context.Context, force bool) (left int64, err error) {
+// checkpoint folds the database's log into it, and waits for readers as Driver.Checkpoint does. That it could not go on because somebody
+// reads is no error.
+func (s *Store) checkpoint(ctx context.Context, wait time.Duration) (left int64, err error) {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
 	s.at("checkpoint")
 	defer s.at("checkpointed")
-	left, err = s.drv.Checkpoint(context.WithoutCancel(ctx), s.w.conn, force)
+	left, err = s.drv.Checkpoint(context.WithoutCancel(ctx), s.w.conn, wait)
 	if err != nil && s.drv.Classify(err) == ClassBusy {
 		return s.drv.LogSize(s.dir), nil
 	}

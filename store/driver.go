@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"io"
 	"os"
+	"time"
 )
 
 // Driver is everything in which databases differ, as hooks: shared code never asks for a driver's name. A driver
@@ -34,9 +35,9 @@ type Driver struct {
 	Version func(ctx context.Context, q Queryer) (int, error)
 	// Classify says what kind of failure err is; it sees through wrapping.
 	Classify func(err error) Class
-	// Checkpoint folds the database's own log into it. force waits for readers; otherwise it does what it can.
-	// It returns how many bytes of log are left that could not be folded.
-	Checkpoint func(ctx context.Context, q Queryer, force bool) (left int64, err error)
+	// Checkpoint folds the database's own log into it, and with a wait empties it: it waits at most so long for readers, and nobody writes
+	// meanwhile. Then, and without a wait, it does what it can. It returns how many bytes of log are left that could not be folded.
+	Checkpoint func(ctx context.Context, q Queryer, wait time.Duration) (left int64, err error)
 	// Bulk makes a Conn of a driver's connection for writing, around database/sql. It is closed before that, and used in its transactions.
 	Bulk func(conn any) (Conn, error)
 	// EmptyLog gives the room of a log that is folded in back to the disk, unless somebody reads: it never waits.

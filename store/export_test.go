@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"strings"
+	"time"
 
 	"wsfs/blob"
 )
@@ -93,9 +94,13 @@ func (s *Store) LogSize() int64 { return s.drv.LogSize(s.dir) }
 // SetCrashPoint has f called at the fault points.
 func (o *Options) SetCrashPoint(f func(point string)) { o.crashPoint = f }
 
-// Checkpoint folds the database's log in and says how many bytes of it are left.
+// Checkpoint folds the database's log in and says how many bytes of it are left; force empties it.
 func (s *Store) Checkpoint(ctx context.Context, force bool) (int64, error) {
-	return s.checkpoint(ctx, force)
+	wait := time.Duration(0)
+	if force {
+		wait = patience
+	}
+	return s.checkpoint(ctx, wait)
 }
 
 // Exec changes the database behind the store's back.

@@ -283,7 +283,7 @@ func (p *purge) database(ctx context.Context) error {
 	if err := p.s.rebuild(ctx); err != nil {
 		return err
 	}
-	left, err := p.s.checkpoint(ctx, true)
+	left, err := p.s.checkpoint(ctx, patience)
 	if err == nil && left > 0 {
 		err = fmt.Errorf("somebody reads the database: %d bytes of its log are left", left)
 	}

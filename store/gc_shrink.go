@@ -6,6 +6,7 @@ import (
 	iofs "io/fs"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 const (
@@ -38,7 +39,11 @@ func (g *collector) shrink(ctx context.Context) error {
 			break
 		}
 	}
-	_, err := g.s.checkpoint(ctx, g.o.Thorough)
+	wait := time.Duration(0)
+	if g.o.Thorough {
+		wait = patience
+	}
+	_, err := g.s.checkpoint(ctx, wait)
 	return err
 }
 

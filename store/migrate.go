@@ -45,7 +45,7 @@ func (s *Store) migrate(ctx context.Context) error {
 		}
 	}
 	// Probe reads the version in the main file.
-	_, err = s.checkpoint(ctx, true)
+	_, err = s.checkpoint(ctx, patience)
 	return err
 }
 

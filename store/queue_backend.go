@@ -42,7 +42,7 @@ func (s *Store) stopJournal() error {
 
 // compact empties the database's log.
 func (s *Store) compact(ctx context.Context) error {
-	_, err := s.checkpoint(ctx, true)
+	_, err := s.checkpoint(ctx, checkpointWait)
 	return err
 }
 
@@ -58,7 +58,7 @@ func (s *Store) rest(ctx context.Context) error {
 	if s.drv.LogSize(s.dir) < restBytes {
 		return nil
 	}
-	left, err := s.checkpoint(ctx, false)
+	left, err := s.checkpoint(ctx, 0)
 	if left > 0 || err != nil {
 		return err
 	}

@@ -183,7 +183,7 @@ func (s *Store) Close() error {
 	if s.w != nil {
 		s.merge.end()
 		errs = append(errs, s.stopJournal())
-		_, err := s.checkpoint(context.Background(), true)
+		_, err := s.checkpoint(context.Background(), patience)
 		errs = append(errs, err)
 	}
 	return errors.Join(append(errs, s.closeAll())...)

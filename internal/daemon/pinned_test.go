@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"wsfs/store"
 	"wsfs/store/sqlite"
@@ -180,7 +181,7 @@ func checkpoints(t *testing.T, dir string) {
 	}
 	defer db.Reader.Close()
 	defer db.Writer.Close()
-	if left, err := drv.Checkpoint(context.Background(), db.Writer, true); err != nil || left != 0 {
+	if left, err := drv.Checkpoint(context.Background(), db.Writer, 10*time.Second); err != nil || left != 0 {
 		t.Errorf("checkpoint beside pinned mounts: %d bytes are left, %v", left, err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 
 	"wsfs/store"
 )
@@ -240,25 +241,31 @@ func classify(err error) store.Class {
 	return store.ClassOther
 }
 
-func checkpoint(ctx context.Context, q store.Queryer, force bool) (int64, error) {
-	kind := "PASSIVE"
-	if force {
-		kind = "TRUNCATE"
+func checkpoint(ctx context.Context, q store.Queryer, wait time.Duration) (int64, error) {
+	if wait > 0 {
+		return truncateLog(ctx, q, wait)
 	}
 	var busy, pages, done int64
-	if err := scanOne(ctx, q, "PRAGMA wal_checkpoint("+kind+")", &busy, &pages, &done); err != nil {
+	if err := scanOne(ctx, q, "PRAGMA wal_checkpoint(PASSIVE)", &busy, &pages, &done); err != nil {
 		return 0, err
 	}
 	return max(0, pages-done) * pageSize, nil
 }
 
 func emptyLog(ctx context.Context, q store.Queryer) error {
+	_, err := truncateLog(ctx, q, 0)
+	return err
+}
+
+// truncateLog waits for readers no longer than it is told, whatever the connection waits else.
+func truncateLog(ctx context.Context, q store.Queryer, wait time.Duration) (left int64, err error) {
 	var busy, pages, done, was int64
-	if err := scanOne(ctx, q, "PRAGMA busy_timeout(0)", &was); err != nil {
-		return err
+	if err := scanOne(ctx, q, fmt.Sprintf("PRAGMA busy_timeout(%d)", wait.Milliseconds()), &was); err != nil {
+		return 0, err
 	}
-	err := scanOne(ctx, q, "PRAGMA wal_checkpoint(TRUNCATE)", &busy, &pages, &done)
-	return errors.Join(err, scanOne(ctx, q, fmt.Sprintf("PRAGMA busy_timeout(%d)", busyTimeout), &was))
+	err = scanOne(ctx, q, "PRAGMA wal_checkpoint(TRUNCATE)", &busy, &pages, &done)
+	err = errors.Join(err, scanOne(ctx, q, fmt.Sprintf("PRAGMA busy_timeout(%d)", busyTimeout), &was))
+	return max(0, pages-done) * pageSize, err
 }
 
 func logSize(dir string) int64 {
