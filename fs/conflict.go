@@ -152,7 +152,7 @@ func (r *rename) meets(who store.Attribution, flags uint32) (again bool, err err
 // join merges what a rename brings with what it meets, which has to be looked at again then. FS.mu is held, and released meanwhile.
 func (r *rename) join(who store.Attribution, content blob.Content) {
 	f := r.f
-	if !r.met.mergeable() || r.joins >= maxJoins || r.n.file != nil && r.n.file.writers > 1 {
+	if !r.met.mergeable() || r.joins >= maxJoins || r.n.file != nil && r.n.file.writers > 1 || r.n.v.Nlink > 1 { // its other names have the content, too
 		return
 	}
 	r.joins++

@@ -262,7 +262,7 @@ func (f *FS) Link(c *Call, ino, parent store.Ino, name string) (Attr, error) {
 	v := ch.version(n)
 	v.Nlink++
 	v.Ctime = ch.now
-	if v.Replaced == 0 {
+	if v.Replaced == 0 && !f.goesBack(n) {
 		v.Replaced = p.dir.ghosts[name]
 	}
 	ch.touch(p)

@@ -194,10 +194,13 @@ func (r *rename) move(who store.Attribution) (store.Slot, error) {
 	}
 	v := ch.version(r.n)
 	v.Ctime = ch.now
-	if r.target != nil {
+	backup := r.n.isReg() && r.n.v.Nlink > 1 && f.goesBack(r.n) // ln -f
+	switch {
+	case backup:
+	case r.target != nil:
 		v.Replaced = r.target.v.ID
-	} else if id := r.to.dir.ghosts[r.newName]; id != 0 && v.Replaced == 0 {
-		v.Replaced = id
+	case ghost != 0 && v.Replaced == 0:
+		v.Replaced = ghost
 	}
 	ch.touch(r.from)
 	ch.touch(r.to)
@@ -232,7 +235,7 @@ func (r *rename) move(who store.Attribution) (store.Slot, error) {
 	ch.receipt = r.c.receipt()
 	slot, err := ch.commit()
 	if err == nil && target != nil && f.tracks.on.Load() && who.Session != nil && r.n.isReg() {
-		if e := f.tracks.files[r.n.ino].of(who.Session.ID); e == nil || e.content == wrote { // who moves what others wrote has not read that
+		if e := f.tracks.files[r.n.ino].of(who.Session.ID); !backup && (e == nil || e.content == wrote) { // who moves what others wrote has not read that
 			f.sees(r.n.ino, who.Session, r.n.v.ID, wrote)
 		}
 		if j != nil {

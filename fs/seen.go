@@ -3,6 +3,7 @@ package fs
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"syscall"
 
@@ -386,6 +387,16 @@ func (f *FS) tracked(ch *change, before []blob.Content) {
 		}
 		tr.past = past[:min(len(past), maxPast)]
 	}
+}
+
+// goesBack reports whether n has replaced something, as far as is known without asking the database. Then its name goes on from that, and
+// another name beside it (a backup link) is no save of what that had. FS.mu is held.
+func (f *FS) goesBack(n *node) bool {
+	if n.v.Replaced != 0 {
+		return true
+	}
+	tr := f.tracks.files[n.ino]
+	return tr != nil && slices.ContainsFunc(tr.past, func(p store.Past) bool { return p.Ino != n.ino })
 }
 
 // replacedIno is the inode of a version that was replaced just now, or lost its name before, and its content; 0 if it is not
