@@ -83,6 +83,10 @@ func (a *app) atomicSummary(p *runPlace, res *runner.Result) {
 			line = fmt.Sprintf("c%d", c.Command)
 		}
 	}
+	if m.Seq == 0 {
+		a.note("%s is in %s at once, if it changed anything: the daemon ended before it said what; `wsfs log` does", line, ui.Name(p.Parent))
+		return
+	}
 	t := tally{m.Created, m.Changed + m.Merged + m.Renamed, m.Removed}
 	a.note("%s %s in %s at once; `wsfs undo%s --command %s` takes it back", line, t, ui.Name(p.Parent), a.dashW(p, p.Parent), line)
 }

@@ -37,6 +37,8 @@ type Options struct {
 	// Exit ends the process, when another program has taken its place. Set where Keeper is.
 	Exit        func(code int)
 	beforeReply func(op string) // for tests; see fuse.Options
+	// crashPoint is called at the fault points, of what a kill might leave half done: tests end the daemon there.
+	crashPoint func(point string)
 	// For tests: how often the daemon looks whether there is something to collect, and for how long nothing must have changed then.
 	collectEvery, collectIdle time.Duration
 	// RuntimeDir holds the mounts of runs. It is made with mode 0700; "": no such mounts.
@@ -110,6 +112,13 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	}
 	d.handler = d.routes()
 	return d, nil
+}
+
+// at is a fault point.
+func (d *Daemon) at(point string) {
+	if d.o.crashPoint != nil {
+		d.o.crashPoint(point)
+	}
 }
 
 // Store is the open store.

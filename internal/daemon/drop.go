@@ -64,6 +64,7 @@ func (d *Daemon) dropIdle(ctx context.Context, req DropRequest) (DropReply, erro
 	if err != nil {
 		return DropReply{}, err
 	}
+	d.at("dropped")
 	d.forget(s)
 	d.log.Info("dropped", "workspace", ws.Name, "id", ws.ID, "only_here", out.OnlyHere)
 	return out, nil

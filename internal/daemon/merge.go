@@ -122,11 +122,13 @@ func (m *merging) run(ctx context.Context) (MergeReply, error) {
 	if err != nil {
 		return MergeReply{}, err
 	}
+	m.d.at("merge")
 	out, err := m.held(ctx, h, plan)
 	h.Release()
 	if err != nil {
 		return MergeReply{}, err
 	}
+	m.d.at("merged")
 	m.d.log.Info("merged", "workspace", m.s.name, "from", m.from.ws.Name, "seq", out.Seq, "created", out.Created, "changed", out.Changed,
 		"merged", out.Merged, "removed", out.Removed, "renamed", out.Renamed, "conflicts", len(out.Conflicts), "time", time.Since(start))
 	return out, nil

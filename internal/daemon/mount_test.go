@@ -36,7 +36,7 @@ func child(dir string) int {
 	o := Options{Store: dir, Driver: sqlite.Driver(), Serve: true, AutoExit: true, Version: "child"}
 	var err error
 	if os.Getenv(keptEnv) != "" {
-		o.beforeReply = dieBefore(dir)
+		o.beforeReply, o.crashPoint = dieBefore(dir), dieBefore(dir)
 		o.Keeper, err = keep.Attach(keep.FD)
 	}
 	var d *Daemon

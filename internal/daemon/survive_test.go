@@ -38,7 +38,7 @@ func keeper(dir string) int {
 	})
 }
 
-// dieFile in the store names the opcode before whose answer the daemon dies, once.
+// dieFile in the store names the opcode before whose answer, or the fault point at which, the daemon dies, once.
 func dieFile(dir string) string { return filepath.Join(dir, "die") }
 
 func dieBefore(dir string) func(string) {

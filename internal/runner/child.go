@@ -252,27 +252,17 @@ func (k *keeper) ended(ev *event) {
 	ev.Unknown = true
 }
 
+// mergePatience is how long the keeper waits for a daemon, and for the next one, to merge what its program did.
+const mergePatience = 10 * time.Second
+
 // merge has what the program did merged. It is asked for by this process, which is registered, so that the merge is what the
 // command did.
 func (k *keeper) merge(ev *event) {
-	for deadline := time.Now().Add(endPatience); ; time.Sleep(endPause) {
-		c, err := daemon.Dial(k.spec.Store)
-		if err == nil && c == nil {
-			err = errors.New("there is no daemon")
-		} else if err == nil {
-			var got daemon.MergeReply
-			if got, err = c.Merge(context.Background(), *k.spec.Merge); err == nil {
-				ev.Merged = &got
-				return
-			}
-			if daemon.ExitCode(err) == daemon.ExitNothing {
-				return
-			}
-			deadline = time.Time{} // not once more: it may have been done
-		}
-		if time.Now().After(deadline) {
-			ev.MergeFailed = &daemon.ErrorBody{Error: err.Error(), Exit: daemon.ExitCode(err)}
-			return
-		}
+	got, err := daemon.MergeOnce(context.Background(), k.spec.Store, *k.spec.Merge, mergePatience)
+	switch {
+	case err == nil:
+		ev.Merged = &got
+	case daemon.ExitCode(err) != daemon.ExitNothing:
+		ev.MergeFailed = &daemon.ErrorBody{Error: err.Error(), Exit: daemon.ExitCode(err)}
 	}
 }
