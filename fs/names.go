@@ -231,24 +231,12 @@ func (f *FS) Link(c *Call, ino, parent store.Ino, name string) (Attr, error) {
 		return Attr{}, err
 	}
 	f.mu.Lock()
-	n, err := f.node(c, ino)
-	if err == nil && n.stale {
-		if n = f.live(c, n); n == nil {
-			err = fmt.Errorf("link: the file is no more: %w", syscall.ENOENT)
+	n, p, err := f.linkable(c, ino, parent, name)
+	if err == nil && !n.fresh && p.dir.ghosts[name] != 0 {
+		var asked bool
+		if asked, err = f.knowPast(c, n); asked && err == nil {
+			n, p, err = f.linkable(c, ino, parent, name)
 		}
-	}
-	var p *node
-	if err == nil {
-		p, err = f.newEntry(c, "link", parent, name)
-	}
-	switch {
-	case err != nil:
-	case n.isDir():
-		err = inoErr("link", n, syscall.EPERM)
-	case n.gone && (!n.fresh || n.opens == 0): // what nobody holds open any more has lost its bytes
-		err = inoErr("link", n, syscall.ENOENT)
-	case n.v.Nlink >= 65000: // LINK_MAX of ext4
-		err = inoErr("link", n, syscall.EMLINK)
 	}
 	if err != nil {
 		f.mu.Unlock()
@@ -276,6 +264,30 @@ func (f *FS) Link(c *Call, ino, parent store.Ino, name string) (Attr, error) {
 	a := n.attr()
 	f.mu.Unlock()
 	return a, f.finish(c, slot, err)
+}
+
+// linkable finds the inode that is to get a name, and the directory of that. FS.mu is held.
+func (f *FS) linkable(c *Call, ino, parent store.Ino, name string) (n, p *node, err error) {
+	if n, err = f.node(c, ino); err != nil {
+		return nil, nil, err
+	}
+	if n.stale {
+		if n = f.live(c, n); n == nil {
+			return nil, nil, fmt.Errorf("link: the file is no more: %w", syscall.ENOENT)
+		}
+	}
+	if p, err = f.newEntry(c, "link", parent, name); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case n.isDir():
+		err = inoErr("link", n, syscall.EPERM)
+	case n.gone && (!n.fresh || n.opens == 0): // what nobody holds open any more has lost its bytes
+		err = inoErr("link", n, syscall.ENOENT)
+	case n.v.Nlink >= 65000: // LINK_MAX of ext4
+		err = inoErr("link", n, syscall.EMLINK)
+	}
+	return n, p, err
 }
 
 // Unlink removes a name that is not a directory. The inode lives on while it has names or open handles.

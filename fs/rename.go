@@ -90,7 +90,8 @@ type rename struct {
 	asked metState
 	joint *joint // what n becomes with what it meets; of the state asked
 	joins int
-	held  *file // of n, if joint needs it: its lock is held
+	knows store.VersionID // of n: what that was is known, if it can be
+	held  *file           // of n, if joint needs it: its lock is held
 }
 
 // find looks everything up and validates; done means there is nothing to do. Whenever the lock was released on the
@@ -235,7 +236,7 @@ func (r *rename) move(who store.Attribution) (store.Slot, error) {
 	ch.receipt = r.c.receipt()
 	slot, err := ch.commit()
 	if err == nil && target != nil && f.tracks.on.Load() && who.Session != nil && r.n.isReg() {
-		if e := f.tracks.files[r.n.ino].of(who.Session.ID); !backup && (e == nil || e.content == wrote) { // who moves what others wrote has not read that
+		if e := f.tracks.files[r.n.ino].of(who.Session.ID); !backup && (e == nil && !f.foreign(r.n, who.Session.ID) || e != nil && e.content == wrote) { // who moves what others wrote has not read that
 			f.sees(r.n.ino, who.Session, r.n.v.ID, wrote)
 		}
 		if j != nil {

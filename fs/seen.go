@@ -364,6 +364,9 @@ func (f *FS) tracked(ch *change, before []blob.Content) {
 			continue
 		}
 		entry.Merged = entry.Merged || ch.mixed
+		if now == before[i] { // moving a content is not bringing it
+			moved(&entry, tr.past)
+		}
 		past := []store.Past{entry}
 		if from := f.tracks.files[old]; old != 0 {
 			if from == nil {
@@ -389,7 +392,51 @@ func (f *FS) tracked(ch *change, before []blob.Content) {
 	}
 }
 
-// goesBack reports whether n has replaced something, as far as is known without asking the database. Then its name goes on from that, and
+// knowPast has the track of n know what n was. FS.mu is held; asked: it was released meanwhile.
+func (f *FS) knowPast(c *Call, n *node) (asked bool, err error) {
+	if !f.tracks.on.Load() || !n.isReg() || n.fresh {
+		return false, nil
+	}
+	tr := f.track(n.ino)
+	if len(tr.past) > 0 {
+		return false, nil
+	}
+	past, err := f.pastOf(c, &write{track: tr, head: n.head(), version: n.v.ID, slot: n.slot})
+	if err == nil && len(tr.past) == 0 && len(past) > 0 && past[0].Version == n.v.ID {
+		tr.past = past
+	}
+	return true, err
+}
+
+// brought is who made the content that the newest of past has, rather than who touched it last; zero if that is not known.
+func brought(past []store.Past) (by store.Past) {
+	for i, p := range past {
+		if i > 0 && p.Content != by.Content {
+			break
+		}
+		by = p
+	}
+	return by
+}
+
+// moved says of what has just got another name who brought its content; own is what it was before, the newest first.
+func moved(p *store.Past, own []store.Past) {
+	if by := brought(own); by.Version != 0 && by.Content == p.Content {
+		p.Session, p.Kind, p.At, p.Merged = by.Session, by.Kind, by.At, by.Merged
+	}
+}
+
+// foreign reports whether another session made what n has, as far as memory knows. FS.mu is held.
+func (f *FS) foreign(n *node, s store.SessionID) bool {
+	tr := f.tracks.files[n.ino]
+	if tr == nil {
+		return false
+	}
+	by := brought(tr.past).Session
+	return by != 0 && by != s
+}
+
+// goesBack reports whether n has replaced something, as far as memory knows. Then its name goes on from that, and
 // another name beside it (a backup link) is no save of what that had. FS.mu is held.
 func (f *FS) goesBack(n *node) bool {
 	if n.v.Replaced != 0 {
@@ -397,6 +444,12 @@ func (f *FS) goesBack(n *node) bool {
 	}
 	tr := f.tracks.files[n.ino]
 	return tr != nil && slices.ContainsFunc(tr.past, func(p store.Past) bool { return p.Ino != n.ino })
+}
+
+// goesOnFrom reports whether n had a content before, as far as memory knows. FS.mu is held.
+func (f *FS) goesOnFrom(n *node, content blob.Content) bool {
+	tr := f.tracks.files[n.ino]
+	return tr != nil && slices.ContainsFunc(tr.past, func(p store.Past) bool { return p.Content == content })
 }
 
 // replacedIno is the inode of a version that was replaced just now, or lost its name before, and its content; 0 if it is not

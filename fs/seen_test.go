@@ -417,6 +417,11 @@ func TestMet(t *testing.T) {
 		if how != "mapping" { // it has read the file
 			run("never seen", func(w *world, a, b *party) { w.must(save(b, "f", "b\n")) },
 				fmt.Sprintf("blind %q %q %q", "-", text, "b\n"))
+			run("never seen, nor the time before", func(w *world, a, b *party) {
+				w.must(save(b, "f", text+"b\n")) // all is there
+				w.must(saves["in place"](a, "f", "a\n"))
+				w.must(save(w.party("c"), "f", "c\n"))
+			}, fmt.Sprintf("stale %q %q %q", text, text+"b\n", "a\n"), fmt.Sprintf("blind %q %q %q", "-", "a\n", "c\n"))
 			run("the same lines", func(w *world, a, b *party) {
 				b.reads("f")
 				w.must(saves["in place"](a, "f", "ONE\n"))

@@ -78,16 +78,7 @@ func (f *FS) meets(c *Call, w *write) (m *met, fresh bool, err error) {
 		e = f.tracks.whenAlone(past)
 	}
 	fresh = e != nil && (e.content == w.head || e.version == w.version && (e.content == unknownContent || e.content.Size > mergeMax))
-	var head store.Past
-	if len(past) > 0 {
-		head = past[0]
-		for _, p := range past[1:] { // who brought it, not who touched it last
-			if p.Content != head.Content {
-				break
-			}
-			head = p
-		}
-	}
+	head := brought(past)
 	head.Content = w.head
 	m = &met{head: head, path: name, policy: w.rules.For(name)}
 	if head.Version == 0 {
@@ -232,7 +223,18 @@ func (f *FS) pastOf(c *Call, w *write) ([]store.Past, error) {
 			return nil, err
 		}
 	}
-	return f.st.PastOf(ctx, w.version, maxPast)
+	return f.pastIn(ctx, w.version, maxPast)
+}
+
+// pastIn is the past of a version in the database. Who moved the newest content to its name has not brought it.
+func (f *FS) pastIn(ctx context.Context, id store.VersionID, moves int) ([]store.Past, error) {
+	past, err := f.st.PastOf(ctx, id, maxPast)
+	if err != nil || len(past) == 0 || past[0].Moved == 0 || moves == 0 {
+		return past, err
+	}
+	own, err := f.pastIn(ctx, past[0].Moved, moves-1)
+	moved(&past[0], own)
+	return past, err
 }
 
 // seenBefore is what a session has seen of the files that had the name before, nil if nothing: a process that has only what an earlier one

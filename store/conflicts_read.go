@@ -113,13 +113,15 @@ type Past struct {
 	Session SessionID
 	Kind    OpKind
 	At      int64
+	Moved   VersionID // what the inode was before it took the name of the next one in the list; 0: it had been nothing, or took none
 }
 
 // sqlPast goes back as VersionsBefore does, and says who made each.
 const sqlPast = `WITH RECURSIVE l(id, n) AS (SELECT ?, 0
 	UNION ALL SELECT CASE v.replaced_version_id WHEN 0 THEN v.parent_version_id ELSE v.replaced_version_id END, l.n + 1
 		FROM l CROSS JOIN file_version v WHERE v.version_id = l.id AND v.origin_timeline_id = 0 AND l.n + 1 < ?)
-	SELECT v.version_id, v.ino, v.content_hash, v.size, v.merge_version_id, COALESCE(c.session_id, 0), COALESCE(c.kind, 0), COALESCE(c.at, 0), l.n
+	SELECT v.version_id, v.ino, v.content_hash, v.size, v.merge_version_id, COALESCE(c.session_id, 0), COALESCE(c.kind, 0), COALESCE(c.at, 0),
+		CASE v.replaced_version_id WHEN 0 THEN 0 ELSE v.parent_version_id END, l.n
 	FROM l CROSS JOIN file_version v LEFT JOIN change c ON c.timeline_id = v.timeline_id AND c.seq = v.seq
 	WHERE v.version_id = l.id AND v.origin_timeline_id = 0 ORDER BY l.n`
 
@@ -127,10 +129,10 @@ const sqlPast = `WITH RECURSIVE l(id, n) AS (SELECT ?, 0
 // such version.
 func (s *Store) PastOf(ctx context.Context, id VersionID, limit int) ([]Past, error) {
 	var list []Past
-	_, err := scanAll(ctx, s.r, 9, sqlPast, []any{int64(id), int64(limit)}, func(c *cells) error {
+	_, err := scanAll(ctx, s.r, 10, sqlPast, []any{int64(id), int64(limit)}, func(c *cells) error {
 		list = append(list, Past{
 			Version: VersionID(c.int(0)), Ino: Ino(c.int(1)), Content: blob.Content{Ref: c.ref(2), Size: c.int(3)}, Merged: c.int(4) != 0,
-			Session: SessionID(c.int(5)), Kind: OpKind(c.int(6)), At: c.int(7),
+			Session: SessionID(c.int(5)), Kind: OpKind(c.int(6)), At: c.int(7), Moved: VersionID(c.int(8)),
 		})
 		return c.bad
 	})
