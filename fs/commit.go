@@ -230,6 +230,11 @@ func sameCommand(a, b *store.Command) bool {
 	return a == b || a != nil && b != nil && a.ID == b.ID
 }
 
+// sameSession compares what two daemons say: one that had changed nothing yet has another number then.
+func sameSession(a, b *store.Session) bool {
+	return a == b || a != nil && b != nil && (a.ID == b.ID || a.Name == b.Name)
+}
+
 // finish is the end of every changing call: the op is in the journal's queue, the lock is released, and the answer
 // waits until it would survive the end of this process, or a power loss if the caller's mount asks for that.
 func (f *FS) finish(c *Call, slot store.Slot, err error) error {

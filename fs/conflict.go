@@ -133,10 +133,6 @@ func (r *rename) meets(who store.Attribution, flags uint32) (again bool, err err
 			return true, err
 		}
 	}
-	if f.goesOnFrom(r.n, t.head()) { // a backup over the one before: it is all in the past of the file
-		r.met = nil
-		return false, nil
-	}
 	content := r.n.head()
 	w := &write{who: who, content: content, text: func(c *Call) ([]byte, error) { return f.text(c, content) }, file: t, parent: r.to, name: r.newName,
 		track: f.tracks.files[t.ino], head: t.head(), version: t.v.ID, slot: t.slot}

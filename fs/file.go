@@ -56,6 +56,8 @@ type file struct {
 	writers int               // open handles that may write
 	who     store.Attribution // whose bytes are dirty
 	by      *Handle           // the handle that dirtied it last
+
+	restored bool // what is dirty comes from an earlier process, and nobody has gone on with it
 }
 
 // lock takes the content lock; if that takes longer, the transport's reader goes on without this call.

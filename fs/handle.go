@@ -156,13 +156,17 @@ func (f *FS) soil(c *Call, h *Handle, fl *file, now int64, who store.Attribution
 	f.announceInode(c, h.n)
 }
 
-// cutForeign makes a version of what another session or command has in the buffer. fl.mu is held.
+// cutForeign makes a version of what another session or command has in the buffer. A daemon that died knew the same program's command by
+// another number than this one does: what comes first from the same handle goes on, or there would be half of what it writes, and an open
+// that truncated and is asked for again truncates once.
+// fl.mu is held.
 func (f *FS) cutForeign(c *Call, h *Handle, fl *file, who store.Attribution) error {
 	f.mu.Lock()
 	foreign := h.n.dirtySince != 0 && fl.changed && (!sameCommand(fl.who.Command, who.Command) || fl.who.Session != who.Session)
-	by := fl.by
+	by, goesOn := fl.by, fl.restored && (fl.by == h || !fl.written) && sameSession(fl.who.Session, who.Session)
+	fl.restored = false
 	f.mu.Unlock()
-	if !foreign {
+	if !foreign || goesOn {
 		return nil
 	}
 	return f.cut(c, h.n, fl, by)

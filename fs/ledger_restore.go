@@ -105,7 +105,7 @@ func (r *restoring) file(id store.Ino, nf *notedFile) error {
 			n.v.Mtime, n.v.Ctime = nf.at, nf.at
 		}
 	}
-	fl.who, n.kept = r.attribution(nf.who), true
+	fl.who, fl.restored, n.kept = r.attribution(nf.who), true, true
 	if n.gone && !n.fresh || n.dirtySince != 0 {
 		return nil
 	}

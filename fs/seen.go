@@ -446,12 +446,6 @@ func (f *FS) goesBack(n *node) bool {
 	return tr != nil && slices.ContainsFunc(tr.past, func(p store.Past) bool { return p.Ino != n.ino })
 }
 
-// goesOnFrom reports whether n had a content before, as far as memory knows. FS.mu is held.
-func (f *FS) goesOnFrom(n *node, content blob.Content) bool {
-	tr := f.tracks.files[n.ino]
-	return tr != nil && slices.ContainsFunc(tr.past, func(p store.Past) bool { return p.Content == content })
-}
-
 // replacedIno is the inode of a version that was replaced just now, or lost its name before, and its content; 0 if it is not
 // known. FS.mu is held.
 func (f *FS) replacedIno(ch *change, id store.VersionID, before []blob.Content) (store.Ino, blob.Content) {

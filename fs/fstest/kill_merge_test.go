@@ -40,6 +40,8 @@ func TestKillMergedSaves(t *testing.T) {
 		w.remount("main", dir)
 		s.look(cut)
 		if t.Failed() {
+			w.stop()
+			s.judge() // which says where it went
 			t.Fatalf("after %d kills", round+1)
 		}
 	}

@@ -26,23 +26,27 @@ func (k *kept) dies(point string, fn func()) {
 	}
 }
 
+// open opens the store once the daemon has ended.
+func (k *kept) open() *store.Store {
+	k.t.Helper()
+	tries := 0
+	for deadline := time.Now().Add(30 * time.Second); ; tries++ { // its socket goes before its lock
+		st, err := store.Open(context.Background(), k.dir, sqlite.Driver(), store.Options{})
+		if err == nil {
+			return st
+		}
+		if !errors.As(err, new(*store.LockedError)) || time.Now().After(deadline) {
+			k.t.Fatalf("after %d tries: %v", tries, err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
 // merges are the changes of main that took something in. The daemon has ended.
 func (k *kept) merges() (list []store.Seq) {
 	k.t.Helper()
 	ctx := context.Background()
-	var st *store.Store
-	var err error
-	tries := 0
-	for deadline := time.Now().Add(30 * time.Second); ; tries++ { // its socket goes before its lock
-		st, err = store.Open(ctx, k.dir, sqlite.Driver(), store.Options{})
-		if !errors.As(err, new(*store.LockedError)) || time.Now().After(deadline) {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	if err != nil {
-		k.t.Fatalf("after %d tries: %v", tries, err)
-	}
+	st := k.open()
 	defer st.Close()
 	ws, err := st.Workspace(ctx, "main")
 	if err != nil {
