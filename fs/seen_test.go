@@ -63,6 +63,23 @@ func (p *party) ends(h *fs.Handle, text string, off int64) error {
 	return err
 }
 
+// creates makes a file, with text in it.
+func (p *party) creates(name, text string) error {
+	_, h, err := p.fs.Create(p.c, store.RootIno, name, 0o644, syscall.O_WRONLY|syscall.O_EXCL)
+	if err != nil {
+		return err
+	}
+	return p.ends(h, text, 0)
+}
+
+// replaces saves by a temporary file and a rename.
+func (p *party) replaces(name, text string) error {
+	if err := p.creates(name+".tmp", text); err != nil {
+		return err
+	}
+	return p.fs.Rename(p.c, store.RootIno, name+".tmp", store.RootIno, name, 0)
+}
+
 // saves are the ways in which programs replace what a file has.
 var saves = map[string]func(p *party, name, text string) error{
 	"in place": func(p *party, name, text string) error {
@@ -72,25 +89,12 @@ var saves = map[string]func(p *party, name, text string) error{
 		}
 		return p.ends(h, text, 0)
 	},
-	"rename": func(p *party, name, text string) error {
-		_, h, err := p.fs.Create(p.c, store.RootIno, name+".tmp", 0o644, syscall.O_WRONLY|syscall.O_EXCL)
-		if err != nil {
-			return err
-		}
-		if err := p.ends(h, text, 0); err != nil {
-			return err
-		}
-		return p.fs.Rename(p.c, store.RootIno, name+".tmp", store.RootIno, name, 0)
-	},
+	"rename": (*party).replaces,
 	"create": func(p *party, name, text string) error {
 		if err := p.fs.Unlink(p.c, store.RootIno, name); err != nil {
 			return err
 		}
-		_, h, err := p.fs.Create(p.c, store.RootIno, name, 0o644, syscall.O_WRONLY|syscall.O_EXCL)
-		if err != nil {
-			return err
-		}
-		return p.ends(h, text, 0)
+		return p.creates(name, text)
 	},
 	"rename with a backup": func(p *party, name, text string) error {
 		if err := p.fs.Unlink(p.c, store.RootIno, name+"~"); err != nil && !errors.Is(err, syscall.ENOENT) {
@@ -99,14 +103,7 @@ var saves = map[string]func(p *party, name, text string) error{
 		if _, err := p.fs.Link(p.c, p.walk(name).ID, store.RootIno, name+"~"); err != nil {
 			return err
 		}
-		_, h, err := p.fs.Create(p.c, store.RootIno, name+".tmp", 0o644, syscall.O_WRONLY|syscall.O_EXCL)
-		if err != nil {
-			return err
-		}
-		if err := p.ends(h, text, 0); err != nil {
-			return err
-		}
-		return p.fs.Rename(p.c, store.RootIno, name+".tmp", store.RootIno, name, 0)
+		return p.replaces(name, text)
 	},
 	"rename while open": func(p *party, name, text string) error {
 		_, h, err := p.fs.Create(p.c, store.RootIno, name+".tmp", 0o644, syscall.O_WRONLY|syscall.O_EXCL)
@@ -126,11 +123,7 @@ var saves = map[string]func(p *party, name, text string) error{
 		if err := p.fs.Rename(p.c, store.RootIno, name, store.RootIno, name+"~", 0); err != nil {
 			return err
 		}
-		_, h, err := p.fs.Create(p.c, store.RootIno, name, 0o644, syscall.O_WRONLY|syscall.O_EXCL)
-		if err != nil {
-			return err
-		}
-		return p.ends(h, text, 0)
+		return p.creates(name, text)
 	},
 	"mapping": func(p *party, name, text string) error { // all pages come back after the close
 		h, err := p.fs.Open(p.c, p.walk(name).ID, syscall.O_RDWR)

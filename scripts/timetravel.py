@@ -172,15 +172,7 @@ class TimeTravel:
         self.row("diff of 100 changes in 100,000 files, in the store", self.gobench("./versions", "^BenchmarkDiff$", 3)["Diff"], 0.020)
         self.begin("diff", lambda d: tree(d, 100, 1000))
         self.cli("tag", "main", "before")
-        for n in range(100):
-            f = f"{self.mnt}/d{n}/f{n * 7}"
-            if n % 4 == 0:
-                os.rename(f, f + ".moved")
-            elif n % 4 == 1:
-                os.unlink(f)
-            else:
-                with open(f, "a" if n % 4 == 2 else "w") as out:
-                    out.write("changed\n")
+        hundred(self.mnt, "changed\n")
         n = max(self.a.runs, 5)
         self.row("the same, CLI --name-only", [self.cli("diff", "main@before", "main", "--name-only") for _ in range(n)])
         if len(self.out.splitlines()) != 100:
@@ -200,15 +192,8 @@ class TimeTravel:
         os.mkdir(every)
         self.cli("mount", "--all", every)
         d.fork("main", "theirs")
+        hundred(f"{every}/theirs", "theirs\n")
         for n in range(100):
-            f = f"{every}/theirs/d{n}/f{n * 7}"
-            if n % 4 == 0:
-                os.rename(f, f + ".moved")
-            elif n % 4 == 1:
-                os.unlink(f)
-            else:
-                with open(f, "a" if n % 4 == 2 else "w") as out:
-                    out.write("theirs\n")
             with open(f"{self.mnt}/d{n}/f{n * 7 + 1}", "w") as out:
                 out.write("ours\n")
         took = []
@@ -336,6 +321,19 @@ def tree(root, dirs, files):
         for f in range(files):
             with open(f"{sub}/f{f}", "w") as out:
                 out.write(f"{d} {f}\n")
+
+
+def hundred(root, text):
+    """Makes a hundred changes in a tree of as many directories: 25 renames, 25 removals, 25 appends, 25 files written anew."""
+    for n in range(100):
+        f = f"{root}/d{n}/f{n * 7}"
+        if n % 4 == 0:
+            os.rename(f, f + ".moved")
+        elif n % 4 == 1:
+            os.unlink(f)
+        else:
+            with open(f, "a" if n % 4 == 2 else "w") as out:
+                out.write(text)
 
 
 def versions(seed, lines=5000, count=1000):

@@ -22,7 +22,7 @@ func (a *app) logCmd() *cobra.Command {
 	var limit int
 	var all, patch, deleted bool
 	var session, command, since string
-	var chain, outside bool
+	var chain, outside, names, zero bool
 	cmd := &cobra.Command{
 		Use:   "log [PATH]",
 		Short: "Tell what happened, newest first",
@@ -38,6 +38,9 @@ func (a *app) logCmd() *cobra.Command {
 		arg := ""
 		if len(args) == 1 {
 			arg = args[0]
+		}
+		if zero && !names || names && (patch || outside || a.json || limit > 0) {
+			return daemon.Fail(daemon.ExitUsage, "log: -z goes with --names, which goes with neither -n, -p, --json nor --outside")
 		}
 		if outside {
 			if arg != "" || command != "" || since != "" {
@@ -74,6 +77,17 @@ func (a *app) logCmd() *cobra.Command {
 			}
 			q.Command = p.Point.Command
 		}
+		if names {
+			here := ""
+			if w, err := a.here(); err == nil && w.mount != nil && w.workspace == rev.Workspace.Name && a.workspaceFlag == "" {
+				here = w.path
+			}
+			var c changedNames
+			if err := versions.Log(ctx, st.Store, q, c.entry); err != nil {
+				return err
+			}
+			return c.print(ctx, a.out, rev.View, here, zero)
+		}
 		lines := 0
 		if !all && limit == 0 && command == "" && !patch {
 			lines = logLines
@@ -101,6 +115,8 @@ func (a *app) logCmd() *cobra.Command {
 	f.IntVarP(&limit, "number", "n", 0, "at most so many lines, 0: all")
 	f.BoolVar(&all, "all", false, "every file of every command, however many")
 	f.BoolVarP(&patch, "patch", "p", false, "with what was changed, as patches")
+	f.BoolVar(&names, "names", false, "only the paths that are changed on balance, from the directory here on")
+	f.BoolVarP(&zero, "null", "z", false, "with --names: paths as they are, a NUL behind each")
 	f.BoolVar(&deleted, "deleted", false, "only what was deleted")
 	f.StringVar(&since, "since", "", "only what is younger than this point: 10m, a time, 1234, c12+, @TAG")
 	f.StringVarP(&session, "session", "s", "", "only what sessions of this name did, and those that they started")
