@@ -18,7 +18,8 @@ type listing struct {
 func readDir(view *store.View, ino store.Ino, whole, most int) (*listing, error) {
 	got := &listing{dir: newDir()}
 	d := got.dir
-	err := view.ReadNames(context.Background(), ino, whole, most, func(nm store.Name, v *store.Version) error {
+	begin := func(n int) { d.order = make([]dentry, 0, n) }
+	err := view.ReadNames(context.Background(), ino, whole, most, begin, func(nm store.Name, v *store.Version) error {
 		e := dentry{name: nm.Name, ino: nm.Ino, cookie: d.next, typ: nm.Type}
 		switch {
 		case v == nil:
@@ -40,7 +41,7 @@ func readDir(view *store.View, ino store.Ino, whole, most int) (*listing, error)
 	if err != nil {
 		return nil, err
 	}
-	d.order, d.cold.list = slices.Clip(d.order), slices.Clip(d.cold.list)
+	d.cold.list = slices.Clip(d.cold.list)
 	d.live = len(d.order)
 	d.reindex()
 	return got, nil

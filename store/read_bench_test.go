@@ -65,7 +65,7 @@ func BenchmarkRead(b *testing.B) {
 		b.Run("names10000/"+at.name, func(b *testing.B) {
 			for b.Loop() {
 				n := 0
-				if err := v.ReadNames(ctx, 1, 0, files, func(store.Name, *store.Version) error { n++; return nil }); err != nil || n != files {
+				if err := v.ReadNames(ctx, 1, 0, files, func(int) {}, func(store.Name, *store.Version) error { n++; return nil }); err != nil || n != files {
 					b.Fatal(n, err)
 				}
 			}

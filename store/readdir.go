@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 const (
@@ -32,12 +33,13 @@ type entry struct {
 // first error, which it returns. It takes a few queries however many entries there are. All entries are of one moment,
 // and no transaction is held while fn runs. A directory that does not exist has no entries.
 func (v *View) ReadDir(ctx context.Context, parent Ino, fn func(Name, *Version) error) error {
-	return v.ReadNames(ctx, parent, math.MaxInt, math.MaxInt, fn)
+	return v.ReadNames(ctx, parent, math.MaxInt, math.MaxInt, func(int) {}, fn)
 }
 
 // ReadNames is ReadDir, but of a directory with more than attrs entries it reads only the names: the versions are nil. Names cost a quarter
-// of what attributes do. If there are more names than most it reads no more of them and returns ErrTooMany.
-func (v *View) ReadNames(ctx context.Context, parent Ino, attrs, most int, fn func(Name, *Version) error) error {
+// of what attributes do. If there are more names than most it reads no more of them and returns ErrTooMany. Before the first call of fn it
+// says to begin how many there will be.
+func (v *View) ReadNames(ctx context.Context, parent Ino, attrs, most int, begin func(n int), fn func(Name, *Version) error) error {
 	var list []entry
 	var vers []*Version
 	read := func(q querier) (err error) {
@@ -53,6 +55,7 @@ func (v *View) ReadNames(ctx context.Context, parent Ino, attrs, most int, fn fu
 	if err != nil {
 		return v.s.dbError(fmt.Sprintf("read directory %d", parent), err)
 	}
+	begin(len(list))
 	for i := range list {
 		e := &list[i]
 		var ver *Version
@@ -87,30 +90,52 @@ func readDir(ctx context.Context, q querier, path []Segment, parent Ino, attrs, 
 	return list, vers, nil
 }
 
-// dirList collects entries, their names in one piece of memory.
+// dirList collects entries, in pieces: a list that grows in one would be copied ten times until it holds 100,000.
 type dirList struct {
-	list []entry
-	text []byte
-	ends []int
-	most int
+	full  [][]entry
+	list  []entry          // the last piece
+	names *strings.Builder // of names that lie beside each other
+	count int
+	most  int
 }
 
+const (
+	dirPiece  = 1024     // entries
+	namePiece = 16 << 10 // bytes
+)
+
 func (d *dirList) add(c *cells, col int, seg int32) error {
-	if len(d.list) == d.most {
+	if d.count == d.most {
 		return ErrTooMany
 	}
-	d.text = append(d.text, c.lent(col)...)
-	d.ends = append(d.ends, len(d.text))
-	d.list = append(d.list, entry{seg: seg, ino: Ino(c.int(col + 1)), kind: uint32(c.int(col + 2))})
+	if len(d.list) == dirPiece {
+		d.full, d.list = append(d.full, d.list), make([]entry, 0, dirPiece)
+	}
+	d.list = append(d.list, entry{name: d.name(c.lent(col)), seg: seg, ino: Ino(c.int(col + 1)), kind: uint32(c.int(col + 2))})
+	d.count++
 	return c.bad
 }
 
-func (d *dirList) entries() []entry {
-	text, at := string(d.text), 0
-	for i, end := range d.ends {
-		d.list[i].name, at = text[at:end], end
+// name keeps a name. Names hold the whole piece that they are in, so small directories have small ones.
+func (d *dirList) name(b []byte) string {
+	if d.names == nil || d.names.Len()+len(b) > d.names.Cap() {
+		grow := 48
+		if d.names != nil {
+			grow = min(2*d.names.Cap(), namePiece)
+		}
+		d.names = &strings.Builder{}
+		d.names.Grow(max(grow, len(b)))
 	}
-	return d.list
+	at := d.names.Len()
+	d.names.Write(b)
+	return d.names.String()[at:]
+}
+
+func (d *dirList) entries() []entry {
+	if d.full == nil {
+		return d.list
+	}
+	return slices.Concat(append(d.full, d.list)...)
 }
 
 // dirNames merges the names of a directory over a read path: the nearest segment that has a row decides. It looks at most at so many rows.
