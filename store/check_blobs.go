@@ -45,10 +45,11 @@ func (c *checker) contents(ctx context.Context) error {
 	var locs []blob.Location
 	flush := func() error {
 		for _, loc := range locs {
-			if err := ctx.Err(); err != nil {
-				return err
+			err := c.verify(ctx, loc)
+			if ctx.Err() != nil { // that, and nothing of the blob, may be what failed
+				return ctx.Err()
 			}
-			if err := c.verify(ctx, loc); err != nil {
+			if err != nil {
 				c.report(Problem{Rule: ruleBytes, Text: err.Error(), Blob: loc.Ref})
 			}
 		}
