@@ -7,11 +7,12 @@ import "context"
 // taken back, and states further back that something names have rows of their own. So it keeps no content, and Check does not ask
 // for one (rules 30 and 32).
 
-// sqlRemoved is true for a version v of that kind. A timeline that is just being cut has its gc_seq beyond its head.
-const sqlRemoved = `v.nlink = 0 AND v.seq <= COALESCE((SELECT t.gc_seq FROM timeline t WHERE t.gc_seq <= t.head_seq
-	AND t.id = CASE v.origin_timeline_id WHEN 0 THEN v.timeline_id ELSE v.origin_timeline_id END), 0)`
+// sqlRemoved is true for a version v of that kind, and for those that may be: a timeline that is just being cut has its gc_seq beyond its
+// head, and only a setting knows what it was before.
+const sqlRemoved = `v.nlink = 0 AND v.seq <= COALESCE((SELECT t.gc_seq FROM timeline t
+	WHERE t.id = CASE v.origin_timeline_id WHEN 0 THEN v.timeline_id ELSE v.origin_timeline_id END), 0)`
 
-// removedUpTo is sqlRemoved for the rows of one timeline: those without names up to this seq.
+// removedUpTo is up to where the rows of a timeline without names are of that kind. While it is being cut none is: what is still there stays.
 func (g *collector) removedUpTo(t *Timeline) Seq {
 	switch {
 	case g.dry != nil && g.dry.from[t.ID] != 0:

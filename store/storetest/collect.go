@@ -138,6 +138,9 @@ func (c *collected) policy() store.Retention {
 	return keep
 }
 
+// checkEvery is how many pauses of a collection are between two checks.
+const checkEvery = 5
+
 // collect collects, after counting what that will remove.
 func (c *collected) collect(keep store.Retention) {
 	w := c.w
@@ -150,12 +153,16 @@ func (c *collected) collect(keep store.Retention) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	refused := map[blob.Ref]bool{} // meanwhile
+	refused, pauses := map[blob.Ref]bool{}, 0 // meanwhile
 	got, err := w.st.Collect(w.t.Context(), store.GCOptions{Keep: &keep, Classes: c.with, Pause: func(context.Context) error {
 		for ref := range w.bytes {
 			refused[ref] = refused[ref] || w.st.LetsGo(ref) != ""
 		}
-		return nil
+		if pauses++; pauses%checkEvery != 0 {
+			return nil
+		}
+		// A collection that ends here leaves a store that is whole.
+		return w.st.CheckRows(w.t.Context(), func(p store.Problem) { w.t.Errorf("at pause %d: rule %d: %s", pauses, p.Rule, p.Text) })
 	}})
 	if err != nil {
 		w.t.Fatal(err)
