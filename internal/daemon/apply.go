@@ -170,6 +170,11 @@ type step struct {
 	put          hosttree.Entry
 }
 
+// removes reports whether what is there has to go first.
+func (s *step) removes() bool {
+	return s.host.Exists() && (!s.want.Exists() || s.host.IsDir() != s.want.IsDir())
+}
+
 // wantMode is the mode that is to be there.
 func (s *step) wantMode() uint32 {
 	if s.isMerged {

@@ -106,16 +106,35 @@ func (p *applying) merge(ctx context.Context, s *step, was *hosttree.Entry) (boo
 	return true, nil
 }
 
-// stillOurs fails if the directory's side of a merge was changed meanwhile.
+// stillOurs fails if what a step is going to replace was changed meanwhile: what somebody writes while all is staged would be lost.
 func (p *applying) stillOurs(s *step) error {
 	if !s.isMerged {
-		return nil
+		return p.stillThere(s.path, &s.host)
 	}
 	same, err := p.tree.SameBytes(s.path, int64(len(s.ours)), bytes.NewReader(s.ours))
 	if err == nil && !same {
 		err = Fail(ExitFailed, "merge %q: it was changed there just now: %w", s.path, syscall.EAGAIN)
 	}
 	return err
+}
+
+// stillThere fails if a path is not what it was; of a directory it may hold other things.
+func (p *applying) stillThere(path string, was *hosttree.Entry) error {
+	now, err := p.tree.Look(path)
+	if errors.Is(err, syscall.ENOTDIR) {
+		now, err = hosttree.Entry{}, nil
+	}
+	if err != nil {
+		return err
+	}
+	same := now.Type() == was.Type()
+	if same && was.Exists() && !was.IsDir() {
+		same = now.Ino == was.Ino && now.Mode == was.Mode && now.Size == was.Size && now.Mtime == was.Mtime
+	}
+	if !same {
+		return Fail(ExitFailed, "%q was changed there just now; apply again: %w", path, syscall.EAGAIN)
+	}
+	return nil
 }
 
 // holdsStep reports whether the directory has what a step wants there.

@@ -27,6 +27,7 @@ func (p *applying) write(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("apply to %s: nothing was changed: %w", p.dir, err)
 	}
+	p.d.at("staged")
 	for i := range p.steps {
 		if err := p.stillOurs(&p.steps[i]); err != nil {
 			return fmt.Errorf("apply to %s: nothing was changed: %w", p.dir, err)
@@ -41,8 +42,11 @@ func (p *applying) write(ctx context.Context) (err error) {
 	}
 	for i := len(p.steps) - 1; i >= 0; i-- { // what a directory holds goes before it
 		s := &p.steps[i]
-		if !s.host.Exists() || s.want.Exists() && s.host.IsDir() == s.want.IsDir() {
+		if !s.removes() {
 			continue
+		}
+		if err := p.stillThere(s.path, &s.host); err != nil {
+			return fail(err)
 		}
 		if err := p.tree.Remove(s.path, s.host.IsDir()); err != nil {
 			return fail(err)
@@ -63,7 +67,12 @@ func (p *applying) write(ctx context.Context) (err error) {
 		case s.mode:
 			continue
 		default:
-			if err = p.stillOurs(s); err == nil {
+			if s.removes() {
+				err = p.stillThere(s.path, &hosttree.Entry{})
+			} else {
+				err = p.stillOurs(s)
+			}
+			if err == nil {
 				err = p.tree.Put(staged[i], s.path)
 			}
 		}

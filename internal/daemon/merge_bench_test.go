@@ -101,7 +101,7 @@ func BenchmarkMerge(b *testing.B) {
 
 // dirPen writes below directories.
 type dirPen struct {
-	b *testing.B
+	b testing.TB
 	f *fs.FS
 	c *fs.Call
 }
