@@ -204,9 +204,9 @@ class TimeTravel:
             took.append(self.cli("merge", "theirs", f"into{i}"))
             if "25 removed" not in self.out or "25 renamed" not in self.out:
                 fail("merge", self.out[-300:])
-        self.row("the same, CLI, a whole process beside the daemon", took)
+        self.row("the same, CLI, a whole process beside the daemon", took, 0.100)
         nothing = statistics.median(self.cli("--version") for _ in took)
-        self.row("  of that, beyond a process that does nothing", [t - nothing for t in took], 0.100)
+        self.row("  of that, beyond a process that does nothing", [t - nothing for t in took])
         self.end()
 
     def blame(self):
