@@ -196,3 +196,14 @@ func TestMountOptions(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A mount that its owner takes away after the mounts were listed, as a `wsfs run` that ends does, is no failure of `umount --all`.
+func TestUmountAllMeetsAnEnd(t *testing.T) {
+	c := newCLI(t)
+	dir := t.TempDir()
+	a := &app{getenv: func(k string) string { return c.env[k] }} // nothing is printed: there is no place for it
+	ended := daemon.MountInfo{ID: 1 << 30, Root: "/", Point: dir + "/gone", Type: "fuse.wsfs", Source: "wsfs:main:" + dir}
+	if err := a.umountAll(t.Context(), dir, []daemon.MountInfo{ended}, false); err != nil {
+		t.Errorf("umount --all of what is gone: %v", err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -116,7 +117,7 @@ func (a *app) umountAll(ctx context.Context, dir string, mounts []daemon.MountIn
 			continue
 		}
 		found++
-		if err := a.umountOne(ctx, m, lazy); err != nil {
+		if err := a.umountOne(ctx, m, lazy); err != nil && !gone(m) {
 			errs = append(errs, err)
 		}
 	}
@@ -136,4 +137,11 @@ func (a *app) umountAll(ctx context.Context, dir string, mounts []daemon.MountIn
 		return daemon.Fail(daemon.ExitNothing, "unmount all: the store %s has no mounts", dir)
 	}
 	return errors.Join(errs...)
+}
+
+// gone reports whether m is mounted no longer: whoever mounted it, such as a `wsfs run` that ended, may have taken it away
+// since the mounts were listed.
+func gone(m *daemon.MountInfo) bool {
+	now, err := daemon.Mounts()
+	return err == nil && !slices.ContainsFunc(now, func(n daemon.MountInfo) bool { return n.ID == m.ID && n.Source == m.Source })
 }
