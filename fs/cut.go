@@ -129,9 +129,16 @@ func (f *FS) cutAs(c *Call, n *node, fl *file, by *Handle, changed bool) error {
 	since := n.dirtySince
 	n.dirtySince = 0
 	forget := f.keepPatch(n, ch.op.Contents)
+	mixed := j != nil && j.mixed
+	if mixed {
+		f.ledger.apart(fl.by, &wrote)
+	}
 	slot, err := ch.commit()
 	if err != nil {
 		forget()
+		if mixed {
+			f.ledger.apart(fl.by, nil)
+		}
 		n.dirtySince = since
 		f.mu.Unlock()
 		f.blobs.Applied(parts)
@@ -147,7 +154,7 @@ func (f *FS) cutAs(c *Call, n *node, fl *file, by *Handle, changed bool) error {
 	if j != nil {
 		f.joined(n, j, fl.who)
 	}
-	if j != nil && j.mixed {
+	if mixed {
 		fl.becomes(content, wrote)
 	} else {
 		fl.committed, fl.committedHoles, fl.changed, fl.written = content, holes, false, false

@@ -36,7 +36,7 @@ func (h *Handle) ReadAt(c *Call, p []byte, off int64) (int, error) {
 	}
 	fl.lock(c)
 	defer fl.mu.Unlock()
-	h.apart = nil // it goes on from what it reads
+	h.rejoins() // it goes on from what it reads
 	k, err := fl.readAt(f, c, p, off)
 	if err == io.EOF {
 		err = nil

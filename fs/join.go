@@ -187,7 +187,7 @@ func (f *FS) goesOn(c *Call, h *Handle, fl *file, who store.Attribution) error {
 	f.mu.Lock()
 	dirty, by := h.n.dirtySince != 0 && fl.changed, fl.by
 	f.mu.Unlock()
-	if dirty {
+	if dirty && by != h { // what it wrote itself is what it goes on from, not yet merged where a process before this one ended
 		if err := f.cut(c, h.n, fl, by); err != nil {
 			return err
 		}
@@ -195,16 +195,27 @@ func (f *FS) goesOn(c *Call, h *Handle, fl *file, who store.Attribution) error {
 	if err := fl.truncate(f, c, 0); err != nil {
 		return err
 	}
-	now := f.now().UnixNano()
-	f.noteCut(h, fl, who, now, editDirt)
 	if err := fl.write(f, c, text, 0); err != nil {
 		return err
 	}
-	if f.ledger != nil && len(text) > 0 {
+	now := f.now().UnixNano()
+	if f.ledger != nil && len(text) > 0 { // one note, which has the size, too: no kill leaves a part of it
+		h.n.kept = true
 		f.ledger.wrote(h, who, now, 0, text, nil)
+		f.removeScratch(fl)
+	} else {
+		f.noteCut(h, fl, who, now, editDirt|editWrote)
 	}
-	h.apart = nil
+	h.rejoins()
 	return nil
+}
+
+// rejoins ends that the file is more than what h wrote: h goes by what is there. The lock of the content is held.
+func (h *Handle) rejoins() {
+	if h.apart != nil {
+		h.f.ledger.apart(h, nil)
+		h.apart = nil
+	}
 }
 
 // untoldFor is how long an open waits for kernels to hear that a file has become something else.

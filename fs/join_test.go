@@ -93,34 +93,50 @@ func TestWriterGoesOn(t *testing.T) {
 			return err
 		}, "zero\none\n2\nthree\nfour\nfive\nsix\n"},
 	} {
-		t.Run(step.name, func(t *testing.T) {
-			w := newWorld(t)
-			a, b := w.party("a"), w.party("b")
-			w.fs.Expect("b")
-			w.must(saves["in place"](a.made("f"), "f", "1\n2\n3\n"))
-			w.must(saves["in place"](a, "f", strings.Replace(five, "five", "5", 1)))
-			b.reads("f")
-			w.must(saves["in place"](a, "f", "zero\n"+strings.Replace(five, "five", "5", 1)))
-			h, err := w.fs.Open(b.c, w.walk("f").ID, syscall.O_WRONLY|syscall.O_TRUNC)
-			w.must(err)
-			_, err = h.WriteAt(b.c, []byte(five), 0, false)
-			w.must(err)
-			w.must(h.Flush(b.c, 1))
-			if got := w.read("f"); got != "zero\n"+five {
-				t.Fatalf("closed by the child, f is %q", got)
-			}
-			w.must(step.fn(a, b, h))
-			w.must(h.Flush(b.c, 1))
-			h.Release(b.c, 1)
-			if got := w.read("f"); got != step.want {
-				t.Errorf("f is %q, want %q", got, step.want)
-			}
-			for _, c := range w.conflicts() {
-				if !strings.HasPrefix(c, "stale merged") {
-					t.Error(c)
-				}
-			}
-		})
+		for _, killed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, killed before: %v", step.name, killed), func(t *testing.T) { writerGoesOn(t, step.fn, step.want, killed) })
+		}
+	}
+}
+
+// writerGoesOn: fn writes on behind a merged close, in the process that merged or, with killed, in the next one.
+func writerGoesOn(t *testing.T, fn func(a, b *party, h *fs.Handle) error, want string, killed bool) {
+	w, l := keptWorld(t)
+	a, b := w.party("a"), w.party("b")
+	w.fs.Expect("b")
+	w.must(saves["in place"](a.made("f"), "f", "1\n2\n3\n"))
+	w.must(saves["in place"](a, "f", strings.Replace(five, "five", "5", 1)))
+	b.reads("f")
+	w.must(saves["in place"](a, "f", "zero\n"+strings.Replace(five, "five", "5", 1)))
+	flags := uint32(syscall.O_WRONLY | syscall.O_TRUNC)
+	h, err := w.fs.Open(b.c, w.walk("f").ID, flags)
+	w.must(err)
+	w.fs.Opened(b.c, h, 1, 7, flags, 0)
+	_, err = h.WriteAt(b.c, []byte(five), 0, false)
+	w.must(err)
+	w.must(h.Flush(b.c, 1))
+	if got := w.read("f"); got != "zero\n"+five {
+		t.Fatalf("closed by the child, f is %q", got)
+	}
+	if killed {
+		w.takeOver(l)
+		a, b = a.again(), b.again()
+		list := w.fs.Restored(1)
+		if len(list) != 1 || list[0].Fh != 7 {
+			t.Fatalf("open in the next process: %+v", list)
+		}
+		h = list[0].Handle
+	}
+	w.must(fn(a, b, h))
+	w.must(h.Flush(b.c, 1))
+	h.Release(b.c, 1)
+	if got := w.read("f"); got != want {
+		t.Errorf("f is %q, want %q", got, want)
+	}
+	for _, c := range w.conflicts() {
+		if !strings.HasPrefix(c, "stale merged") {
+			t.Error(c)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"wsfs/blob"
 	"wsfs/store"
 )
 
@@ -24,6 +25,7 @@ const (
 	noteUnlock            // id, owner: fcntl(2) locks that a close took away
 	noteListed            // mount, handle, flags, hashes of names
 	noteStale             // id: it is not what its inode is any more
+	noteApart             // mount, handle, size, content: what it wrote, if the file has become more than that; size -1: it has not
 )
 
 // Flags of notes.
@@ -140,6 +142,24 @@ func (l *Ledger) edit(kind byte, n *node, fl *file, h *Handle, who store.Attribu
 	b = putU(b, w)
 	b = h.key().put(b)
 	return putI(putI(putI(b, at), fl.size), fl.limit)
+}
+
+// apart notes what h wrote last, as Handle.apart has it; nil: it goes by what is there. It has to count before the change does that
+// makes the file more: known too early, it is what the file holds anyway.
+func (l *Ledger) apart(h *Handle, wrote *blob.Content) {
+	if l == nil || h == nil || h.mount == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.finish(putApart(h.key().put(l.begin(noteApart)), wrote), nil, nil)
+}
+
+func putApart(b []byte, wrote *blob.Content) []byte {
+	if wrote == nil {
+		return putI(b, -1)
+	}
+	return append(putI(b, wrote.Size), wrote.Ref[:]...)
 }
 
 // wrote notes bytes. fl.mu is held.

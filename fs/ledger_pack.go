@@ -69,6 +69,9 @@ func (st *ledgerState) write(b []byte) []byte {
 		b = note(b, noteOpen, func(b []byte) []byte {
 			return putU(putU(putU(putU(k.put(b), h.flags), uint64(h.id)), uint64(h.open)), h.who)
 		})
+		if h.apart != nil {
+			b = note(b, noteApart, func(b []byte) []byte { return putApart(k.put(b), h.apart) })
+		}
 		if h.shown {
 			flags := uint64(listedNew)
 			if h.ended {
@@ -112,12 +115,16 @@ func (f *notedFile) write(b []byte, id store.Ino) []byte {
 	if f.node != nil {
 		b = note(b, noteNode, func(b []byte) []byte { return append(putU(putU(b, uint64(id)), f.flags), f.node...) })
 	}
-	if f.spill != "" { // perhaps just made, for a write that is noted next
+	if f.edited {
+		b = f.writeEdits(b, id)
+	}
+	if f.spill != "" { // behind what cuts to nothing: it was perhaps just made, for a write that is noted next
 		b = note(b, noteSpill, func(b []byte) []byte { return putText(putU(b, uint64(id)), f.spill) })
 	}
-	if !f.edited {
-		return b
-	}
+	return b
+}
+
+func (f *notedFile) writeEdits(b []byte, id store.Ino) []byte {
 	edit := func(b []byte, flags uint64) []byte {
 		b = f.by.put(putU(putU(putU(b, uint64(id)), flags), f.who))
 		return putI(putI(putI(b, f.at), f.size), f.limit)

@@ -252,6 +252,14 @@ func (r *restoring) handle(k handleKey, nh *notedHandle) error {
 		n.past++
 		n.mixed = true
 	}
+	if h.file != nil && nh.apart != nil {
+		h.apart = nh.apart
+		if s := h.who.Session; s != nil {
+			if at := f.tracks.files[n.ino].of(s.ID); at != nil { // as a merged save has it; no version has that content
+				at.content, at.saved = *nh.apart, false
+			}
+		}
+	}
 	r.handles[k] = h
 	f.restored[k.mount] = append(f.restored[k.mount], Restored{Fh: k.fh, Handle: h})
 	return nil

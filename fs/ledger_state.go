@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"wsfs/blob"
 	"wsfs/store"
 )
 
@@ -40,6 +41,7 @@ type notedHandle struct {
 	id    store.Ino
 	open  uint32
 	who   uint64
+	apart *blob.Content // what it wrote, if the file has become more than that
 	// of a listing
 	ended bool
 	shown bool
@@ -201,6 +203,16 @@ func (st *ledgerState) apply(kind byte, r *noteReader) {
 		h.shown = true
 		h.ended = h.ended || flags&listedAll != 0
 		h.seen = append(slices.Clip(h.seen), r.b...)
+	case noteApart:
+		h, size := st.handles[r.key()], r.i()
+		var wrote *blob.Content
+		if size >= 0 {
+			wrote = &blob.Content{Size: size}
+			copy(wrote.Ref[:], r.raw(int64(len(wrote.Ref))))
+		}
+		if h != nil {
+			h.apart = wrote
+		}
 	default:
 		r.bad = true
 	}

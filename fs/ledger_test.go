@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"wsfs/blob"
 	"wsfs/store"
 )
 
@@ -40,7 +41,11 @@ func (st *ledgerState) seen(t *testing.T) map[string]string {
 		out[fmt.Sprint("file ", id)] = text
 	}
 	for k, h := range st.handles {
-		out[fmt.Sprint("handle ", k)] = fmt.Sprint(h.flags, h.id, h.open, who(h.who), h.ended, h.shown, h.seen)
+		apart := blob.Content{Size: -1}
+		if h.apart != nil {
+			apart = *h.apart
+		}
+		out[fmt.Sprint("handle ", k)] = fmt.Sprint(h.flags, h.id, h.open, who(h.who), h.ended, h.shown, h.seen, apart)
 	}
 	for id := range st.stale {
 		out[fmt.Sprint("stale ", id)] = ""
@@ -90,8 +95,8 @@ func TestLedger(t *testing.T) {
 				k = keys[rnd.IntN(len(keys))]
 			}
 			h := open[k]
-			at, off, n := rnd.Int64N(1e9), rnd.Int64N(20_000), rnd.Int64N(5000)+1
-			what, data := rnd.IntN(12), make([]byte, n)
+			at, off, n := rnd.Int64N(1e9), rnd.Int64N(20_000), rnd.Int64N(5000)+32
+			what, data := rnd.IntN(14), make([]byte, n)
 			for i := range data {
 				data[i] = byte(rnd.Uint32())
 			}
@@ -151,6 +156,10 @@ func TestLedger(t *testing.T) {
 					l.ofNode([]byte{noteClean, noteForget, noteStale}[off%3], id)
 				case 11:
 					l.spilled(id, "scratch")
+				case 12:
+					l.apart(h, &blob.Content{Size: n, Ref: blob.Ref(data[:32])})
+				case 13:
+					l.apart(h, nil)
 				}
 			}
 			if what == 1 {
@@ -194,6 +203,35 @@ func TestLedger(t *testing.T) {
 	}
 }
 
+// Room is made between the note of a scratch file and that of the first write into it, in a file that was emptied: the name stays.
+func TestPackedBesideSpill(t *testing.T) {
+	l, err := NewLedger()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := newNode(store.Version{Ino: 5, Mode: syscall.S_IFREG})
+	n.file = &file{inMem: true}
+	h := &Handle{n: n, file: n.file, mount: 1, fh: 1}
+	l.opened(h.key(), 5, 0, 0, store.Attribution{}, nil)
+	l.cut(h, n.file, store.Attribution{}, 1, editDirt)
+	l.spilled(5, "scratch")
+	l.mu.Lock()
+	l.pack(0)
+	l.mu.Unlock()
+	n.file.inMem, n.file.size = false, memMax+1
+	l.wrote(h, store.Attribution{}, 2, 0, make([]byte, memMax+1), nil)
+	st, err := readNotes(l.notes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := st.files[5]; f.spill != "scratch" || f.size != memMax+1 || f.valid.total() != memMax+1 {
+		t.Errorf("scratch file %q, %d bytes, of which %d were written", f.spill, f.size, f.valid.total())
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A note that was cut off by a kill does not count, and nothing but notes is read as one.
 func FuzzNotes(f *testing.F) {
 	l, err := NewLedger()
@@ -207,6 +245,7 @@ func FuzzNotes(f *testing.F) {
 	l.opened(h.key(), 5, 0, 0, store.Attribution{}, nil)
 	l.wrote(h, store.Attribution{}, 1, 0, []byte("abc"), nil)
 	l.locked(5, h.key(), &Lock{End: 9, Type: syscall.F_WRLCK})
+	l.apart(h, &blob.Content{Size: 3})
 	f.Add(slices.Clone(l.notes()))
 	n.file.size = -1
 	l.cut(h, n.file, store.Attribution{}, 2, editWrote)

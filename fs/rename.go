@@ -234,7 +234,14 @@ func (r *rename) move(who store.Attribution) (store.Slot, error) {
 		j.puts(ch, ch.version(r.n))
 	}
 	ch.receipt = r.c.receipt()
+	held := r.held != nil && j != nil && j.mixed // somebody has open what becomes something else
+	if held {
+		r.f.ledger.apart(r.held.by, &wrote)
+	}
 	slot, err := ch.commit()
+	if err != nil && held {
+		r.f.ledger.apart(r.held.by, nil)
+	}
 	if err == nil && target != nil && f.tracks.on.Load() && who.Session != nil && r.n.isReg() {
 		if e := f.tracks.files[r.n.ino].of(who.Session.ID); !backup && (e == nil && !f.foreign(r.n, who.Session.ID) || e != nil && e.content == wrote) { // who moves what others wrote has not read that
 			f.sees(r.n.ino, who.Session, r.n.v.ID, wrote)
@@ -246,7 +253,7 @@ func (r *rename) move(who store.Attribution) (store.Slot, error) {
 		delete(f.tracks.unmerged, target)
 	}
 	if err == nil && j != nil {
-		if r.joint = nil; j.mixed && r.held != nil {
+		if r.joint = nil; held {
 			r.held.becomes(j.content, wrote)
 		}
 	}
