@@ -25,6 +25,9 @@ type change struct {
 	// receipt is of the request that is done with this op; made is what the op makes.
 	receipt *Receipt
 	made    store.Ino
+	// apart, if not nil, wrote that, and with the op the file becomes more.
+	apart *Handle
+	wrote blob.Content
 }
 
 func (f *FS) begin(c *Call, kind store.OpKind, who store.Attribution) *change {
@@ -145,9 +148,15 @@ func (ch *change) commit() (store.Slot, error) {
 		before = ch.before()
 	}
 	ch.receipt.committing(op.Seq, ch.made)
+	if ch.apart != nil {
+		f.ledger.apart(ch.apart.key(), &ch.wrote, op.Seq)
+	}
 	slot, err := f.st.Append(op)
 	if err != nil {
 		ch.receipt.committing(0, 0)
+		if ch.apart != nil {
+			f.ledger.apart(ch.apart.key(), nil, 0)
+		}
 		f.blobs.Applied(carried)
 		return 0, err
 	}

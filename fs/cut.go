@@ -131,14 +131,11 @@ func (f *FS) cutAs(c *Call, n *node, fl *file, by *Handle, changed bool) error {
 	forget := f.keepPatch(n, ch.op.Contents)
 	mixed := j != nil && j.mixed
 	if mixed {
-		f.ledger.apart(fl.by, &wrote)
+		ch.apart, ch.wrote = fl.by, wrote
 	}
 	slot, err := ch.commit()
 	if err != nil {
 		forget()
-		if mixed {
-			f.ledger.apart(fl.by, nil)
-		}
 		n.dirtySince = since
 		f.mu.Unlock()
 		f.blobs.Applied(parts)

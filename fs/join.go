@@ -213,7 +213,7 @@ func (f *FS) goesOn(c *Call, h *Handle, fl *file, who store.Attribution) error {
 // rejoins ends that the file is more than what h wrote: h goes by what is there. The lock of the content is held.
 func (h *Handle) rejoins() {
 	if h.apart != nil {
-		h.f.ledger.apart(h, nil)
+		h.f.ledger.apart(h.key(), nil, 0)
 		h.apart = nil
 	}
 }

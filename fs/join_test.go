@@ -140,6 +140,49 @@ func writerGoesOn(t *testing.T, fn func(a, b *party, h *fs.Handle) error, want s
 	}
 }
 
+// A merged save that a kill cut off is in the ledger as it was written: the next process saves and merges it.
+func TestMergedSaveCutOff(t *testing.T) {
+	w, l := keptWorld(t)
+	a, b := w.party("a"), w.party("b")
+	w.fs.Expect("b")
+	w.must(saves["in place"](a.made("f"), "f", five))
+	b.reads("f")
+	w.must(saves["in place"](a, "f", "zero\n"+five))
+	flags := uint32(syscall.O_WRONLY | syscall.O_TRUNC)
+	h, err := w.fs.Open(b.c, w.walk("f").ID, flags)
+	w.must(err)
+	w.fs.Opened(b.c, h, 1, 7, flags, 0)
+	_, err = h.WriteAt(b.c, []byte(five+"six\n"), 0, false)
+	w.must(err)
+	w.breakJournal()
+	if err := h.Flush(b.c, 1); err == nil {
+		t.Fatal("the close was acknowledged, though the journal takes nothing")
+	}
+	w.takeOver(l)
+	// The change that it should have been is another's now, and one more process ends.
+	a = a.again()
+	w.must(saves["in place"](a.made("g"), "g", "other\n"))
+	list := w.fs.Restored(1)
+	if len(list) != 1 {
+		t.Fatalf("open in the next process: %+v", list)
+	}
+	w.takeOver(l)
+	b = b.again()
+	if list = w.fs.Restored(1); len(list) != 1 {
+		t.Fatalf("open in the process after that: %+v", list)
+	}
+	w.must(list[0].Handle.Flush(b.c, 1))
+	list[0].Handle.Release(b.c, 1)
+	if got, want := w.read("f"), "zero\n"+five+"six\n"; got != want {
+		t.Errorf("f is %q, want %q", got, want)
+	}
+	for _, c := range w.conflicts() {
+		if !strings.HasPrefix(c, "stale merged") {
+			t.Error(c)
+		}
+	}
+}
+
 // Who reads a file that was replaced a moment ago, having looked its name up before, has seen what it was then.
 func TestReadsWhatWasReplaced(t *testing.T) {
 	w := newWorld(t)

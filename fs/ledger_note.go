@@ -25,7 +25,7 @@ const (
 	noteUnlock            // id, owner: fcntl(2) locks that a close took away
 	noteListed            // mount, handle, flags, hashes of names
 	noteStale             // id: it is not what its inode is any more
-	noteApart             // mount, handle, size, content: what it wrote, if the file has become more than that; size -1: it has not
+	noteApart             // mount, handle, seq, size, content: what it wrote, if the file is more than that from seq on; seq 0: it is not
 )
 
 // Flags of notes.
@@ -144,22 +144,22 @@ func (l *Ledger) edit(kind byte, n *node, fl *file, h *Handle, who store.Attribu
 	return putI(putI(putI(b, at), fl.size), fl.limit)
 }
 
-// apart notes what h wrote last, as Handle.apart has it; nil: it goes by what is there. It has to count before the change does that
-// makes the file more: known too early, it is what the file holds anyway.
-func (l *Ledger) apart(h *Handle, wrote *blob.Content) {
-	if l == nil || h == nil || h.mount == 0 {
+// apart notes what a handle wrote last, as Handle.apart has it once the change seq is made, which has all that it wrote; nil: it goes by what
+// is there. It is called just before that change is appended: whoever reads it looks whether the change was made.
+func (l *Ledger) apart(k handleKey, wrote *blob.Content, seq store.Seq) {
+	if l == nil || k.mount == 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.finish(putApart(h.key().put(l.begin(noteApart)), wrote), nil, nil)
+	l.finish(putApart(k.put(l.begin(noteApart)), wrote, seq), nil, nil)
 }
 
-func putApart(b []byte, wrote *blob.Content) []byte {
+func putApart(b []byte, wrote *blob.Content, seq store.Seq) []byte {
 	if wrote == nil {
-		return putI(b, -1)
+		return putU(b, 0)
 	}
-	return append(putI(b, wrote.Size), wrote.Ref[:]...)
+	return append(putI(putU(b, uint64(seq)), wrote.Size), wrote.Ref[:]...)
 }
 
 // wrote notes bytes. fl.mu is held.

@@ -70,7 +70,7 @@ func (st *ledgerState) write(b []byte) []byte {
 			return putU(putU(putU(putU(k.put(b), h.flags), uint64(h.id)), uint64(h.open)), h.who)
 		})
 		if h.apart != nil {
-			b = note(b, noteApart, func(b []byte) []byte { return putApart(k.put(b), h.apart) })
+			b = note(b, noteApart, func(b []byte) []byte { return putApart(k.put(b), h.apart, h.from) })
 		}
 		if h.shown {
 			flags := uint64(listedNew)

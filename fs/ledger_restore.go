@@ -41,6 +41,7 @@ func (f *FS) goOn() error {
 		return err
 	}
 	f.recovered.seq, f.recovered.end = f.seq, l.End()
+	not := st.made(f.seq)
 	r := &restoring{f: f, st: st, who: map[uint64]store.Attribution{}, handles: map[handleKey]*Handle{}}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -71,6 +72,9 @@ func (f *FS) goOn() error {
 		l.who[w] = n
 	}
 	l.mu.Unlock()
+	for _, k := range not {
+		l.apart(k, nil, 0)
+	}
 	f.log.Info("went on with what was open", "files", len(st.files), "handles", len(st.handles), "locks", len(t.inodes),
 		"lost", r.lost+lost)
 	return nil

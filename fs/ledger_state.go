@@ -41,7 +41,8 @@ type notedHandle struct {
 	id    store.Ino
 	open  uint32
 	who   uint64
-	apart *blob.Content // what it wrote, if the file has become more than that
+	apart *blob.Content // what it wrote, if the file is more than that
+	from  store.Seq     // since this change
 	// of a listing
 	ended bool
 	shown bool
@@ -204,14 +205,14 @@ func (st *ledgerState) apply(kind byte, r *noteReader) {
 		h.ended = h.ended || flags&listedAll != 0
 		h.seen = append(slices.Clip(h.seen), r.b...)
 	case noteApart:
-		h, size := st.handles[r.key()], r.i()
+		h, from := st.handles[r.key()], store.Seq(r.u())
 		var wrote *blob.Content
-		if size >= 0 {
-			wrote = &blob.Content{Size: size}
+		if from != 0 {
+			wrote = &blob.Content{Size: r.i()}
 			copy(wrote.Ref[:], r.raw(int64(len(wrote.Ref))))
 		}
 		if h != nil {
-			h.apart = wrote
+			h.apart, h.from = wrote, from
 		}
 	default:
 		r.bad = true
@@ -228,6 +229,23 @@ func (st *ledgerState) dropHandle(k handleKey) {
 		}
 		st.locks[ino] = list
 	}
+}
+
+// made tells st which changes were made, the last of them seq. What was written apart is in one that was made, and no longer to be saved; of
+// what one says that was not, nothing holds: those handles are returned, because another change will have that seq.
+func (st *ledgerState) made(seq store.Seq) (not []handleKey) {
+	for k, h := range st.handles {
+		if h.apart == nil {
+			continue
+		}
+		if h.from > seq {
+			h.apart = nil
+			not = append(not, k)
+		} else if f := st.files[h.id]; f != nil && f.edited && f.by == k {
+			delete(st.files, h.id)
+		}
+	}
+	return not
 }
 
 func (st *ledgerState) edit(kind byte, r *noteReader) {

@@ -45,7 +45,7 @@ func (st *ledgerState) seen(t *testing.T) map[string]string {
 		if h.apart != nil {
 			apart = *h.apart
 		}
-		out[fmt.Sprint("handle ", k)] = fmt.Sprint(h.flags, h.id, h.open, who(h.who), h.ended, h.shown, h.seen, apart)
+		out[fmt.Sprint("handle ", k)] = fmt.Sprint(h.flags, h.id, h.open, who(h.who), h.ended, h.shown, h.seen, apart, h.from)
 	}
 	for id := range st.stale {
 		out[fmt.Sprint("stale ", id)] = ""
@@ -157,9 +157,9 @@ func TestLedger(t *testing.T) {
 				case 11:
 					l.spilled(id, "scratch")
 				case 12:
-					l.apart(h, &blob.Content{Size: n, Ref: blob.Ref(data[:32])})
+					l.apart(k, &blob.Content{Size: n, Ref: blob.Ref(data[:32])}, store.Seq(off+1))
 				case 13:
-					l.apart(h, nil)
+					l.apart(k, nil, 0)
 				}
 			}
 			if what == 1 {
@@ -245,7 +245,7 @@ func FuzzNotes(f *testing.F) {
 	l.opened(h.key(), 5, 0, 0, store.Attribution{}, nil)
 	l.wrote(h, store.Attribution{}, 1, 0, []byte("abc"), nil)
 	l.locked(5, h.key(), &Lock{End: 9, Type: syscall.F_WRLCK})
-	l.apart(h, &blob.Content{Size: 3})
+	l.apart(h.key(), &blob.Content{Size: 3}, 4)
 	f.Add(slices.Clone(l.notes()))
 	n.file.size = -1
 	l.cut(h, n.file, store.Attribution{}, 2, editWrote)

@@ -236,12 +236,9 @@ func (r *rename) move(who store.Attribution) (store.Slot, error) {
 	ch.receipt = r.c.receipt()
 	held := r.held != nil && j != nil && j.mixed // somebody has open what becomes something else
 	if held {
-		r.f.ledger.apart(r.held.by, &wrote)
+		ch.apart, ch.wrote = r.held.by, wrote
 	}
 	slot, err := ch.commit()
-	if err != nil && held {
-		r.f.ledger.apart(r.held.by, nil)
-	}
 	if err == nil && target != nil && f.tracks.on.Load() && who.Session != nil && r.n.isReg() {
 		if e := f.tracks.files[r.n.ino].of(who.Session.ID); !backup && (e == nil && !f.foreign(r.n, who.Session.ID) || e != nil && e.content == wrote) { // who moves what others wrote has not read that
 			f.sees(r.n.ino, who.Session, r.n.v.ID, wrote)

@@ -77,14 +77,16 @@ func killSeed(t *testing.T) uint64 {
 func TestPowerCuts(t *testing.T) {
 	seed := killSeed(t)
 	c := &killCount{hit: map[string]int{}}
-	for n := uint64(0); c.cuts < *killFlags.cuts && !t.Failed(); n++ {
+	// On a slow machine the first children may do nothing before all their cuts: then there are a few more.
+	enough := func() bool { return c.acked >= max(1, c.cuts-13) }
+	for n := uint64(0); (c.cuts < *killFlags.cuts || !enough() && c.cuts < *killFlags.cuts+10) && !t.Failed(); n++ {
 		t.Run(fmt.Sprint(c.cuts), func(t *testing.T) {
-			each := min(6, (*killFlags.cuts-c.cuts+3)/4)
-			randomKills(t, c, seed+n, min(6, (*killFlags.cuts-c.cuts+4*each)/(4*each+1)), each)
+			each := min(6, max(*killFlags.cuts-c.cuts+3, 4)/4)
+			randomKills(t, c, seed+n, max(1, min(6, (*killFlags.cuts-c.cuts+4*each)/(4*each+1))), each)
 			c.report(t)
 		})
 	}
-	if !t.Failed() && c.acked < max(1, c.cuts-13) { // so few that a slow machine may have done nothing before most of them
+	if !t.Failed() && !enough() {
 		t.Errorf("too little was done to tell anything")
 	}
 }
