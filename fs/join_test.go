@@ -206,6 +206,72 @@ func TestReadsWhatWasReplaced(t *testing.T) {
 	}
 }
 
+// The same where the old file lives on under another name, as a backup: but who has read what is there since does not go back to it.
+func TestReadsWhatWasReplacedAndKept(t *testing.T) {
+	for _, since := range []bool{false, true} {
+		t.Run(fmt.Sprintf("having read the new one: %v", since), func(t *testing.T) {
+			w := newWorld(t)
+			a, b := w.party("a"), w.party("b")
+			w.fs.Expect("a")
+			w.fs.Expect("b")
+			w.must(saves["in place"](a.made("f"), "f", "ONE\n"+five))
+			b.reads("f")
+			w.must(saves["rename"](a, "f", five))
+			id, want := w.walk("f").ID, five
+			_, err := w.fs.Link(a.c, id, store.RootIno, "f~")
+			w.must(err)
+			w.must(saves["rename"](a, "f", "zero\n"+five))
+			if since {
+				want = "zero\n" + five
+				if got := b.reads("f"); got != want {
+					t.Fatalf("it reads %q", got)
+				}
+			}
+			h, err := w.fs.Open(b.c, id, syscall.O_RDONLY)
+			w.must(err)
+			if got := w.text(h); got != five {
+				t.Fatalf("it reads %q", got)
+			}
+			h.Release(b.c, 1)
+			w.must(saves["rename"](b, "f", want+"six\n"))
+			if got, conflicts := w.read("f"), w.conflicts(); got != "zero\n"+five+"six\n" || since && len(conflicts) != 0 {
+				t.Errorf("f is %q, conflicts %q", got, conflicts)
+			}
+		})
+	}
+}
+
+// A temporary file that has versions of its own, under a name whose last file was saved over f: when it is renamed over f, what others have
+// seen of f counts, and not what they had seen of that file.
+func TestTemporaryOfAnOldName(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.party("a"), w.party("b")
+	w.fs.Expect("a")
+	w.fs.Expect("b")
+	w.must(saves["in place"](a.made("f"), "f", five))
+	saves := func(p *party, text string) {
+		w.must(p.creates("t", "of an earlier run\n"))
+		w.must(w.fs.Sync(t.Context()))
+		w.must(saves["in place"](p, "t", text))
+		w.must(w.fs.Rename(p.c, store.RootIno, "t", store.RootIno, "f", 0))
+	}
+	saves(b, b.reads("f")+"b 0\n")
+	for i := 1; i < 4; i++ {
+		w.must(a.replaces("f", fmt.Sprintf("a %d\n", i)+a.reads("f")))
+		was := a.reads("f")
+		saves(b, b.reads("f")+fmt.Sprintf("b %d\n", i))
+		w.must(a.replaces("f", "A"+was[1:]))
+		if got, want := w.read("f"), "A"+was[1:]+fmt.Sprintf("b %d\n", i); got != want {
+			t.Fatalf("save %d: f is %q, want %q; conflicts %q", i, got, want, w.conflicts())
+		}
+	}
+	for _, c := range w.conflicts() {
+		if !strings.HasPrefix(c, "stale merged") {
+			t.Error(c)
+		}
+	}
+}
+
 // What waits for the last writer to be merged is not lost with the file that it is in.
 func TestMergeWaitsAndMoves(t *testing.T) {
 	w := newWorld(t)

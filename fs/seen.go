@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"wsfs/blob"
 	"wsfs/store"
@@ -32,6 +33,9 @@ const (
 	maxSights = 1 << 6
 	// maxPast is how many contents of a file are looked back at.
 	maxPast = 8
+	// lookedUpFor is for how long after a file was replaced an open of it may be by the name that it had, which the kernel had
+	// looked up before.
+	lookedUpFor = time.Second
 )
 
 // tracks is what is known of who has seen what. FS.mu guards all but on.
@@ -52,9 +56,10 @@ type tracks struct {
 
 // track is one file.
 type track struct {
-	next store.Ino // what replaced it under its name, 0 if nothing did
-	seen []sight
-	past []store.Past // contents, the newest first, as far as is known; each with who brought it
+	next     store.Ino // what replaced it under its name, 0 if nothing did
+	replaced int64     // when that was, ns
+	seen     []sight
+	past     []store.Past // contents, the newest first, as far as is known; each with who brought it
 }
 
 // sight is what a session has seen.
@@ -202,14 +207,19 @@ func (f *FS) reads(n *node, s *store.Session) {
 		return
 	}
 	f.sees(n.ino, s, n.v.ID, n.head())
-	if !n.gone {
+	tr := f.tracks.files[n.ino]
+	if tr == nil || !n.gone && (tr.next == 0 || f.now().UnixNano()-tr.replaced > int64(lookedUpFor)) {
 		return
 	}
-	// It was replaced a moment ago, and what its reader writes goes to what has its name now.
-	for tr, hops := f.tracks.files[n.ino], 0; tr != nil && tr.next != 0 && hops < maxSights; hops++ {
+	// It was replaced a moment ago, and what its reader writes goes to what has its name now. If it has another name (a backup
+	// link), that may be the one that it was read by: then this is as if the file had been read just before, and nobody who has
+	// read it since goes back.
+	for hops := 0; tr != nil && tr.next != 0 && hops < maxSights; hops++ {
 		ino := tr.next
 		if tr = f.tracks.files[ino]; tr != nil && tr.next == 0 {
-			f.sees(ino, s, n.v.ID, n.head())
+			if at := tr.of(s.ID); n.gone || at == nil || at.version < n.v.ID {
+				f.sees(ino, s, n.v.ID, n.head())
+			}
 		}
 	}
 }
@@ -350,9 +360,9 @@ func (f *FS) tracked(ch *change, before []blob.Content) {
 			continue
 		}
 		now := blob.Content{Ref: v.Content, Size: v.Size}
-		old, oldContent := store.Ino(0), blob.Content{}
+		old, oldContent, ghost := store.Ino(0), blob.Content{}, false
 		if v.Replaced != 0 {
-			old, oldContent = f.replacedIno(ch, v.Replaced, before)
+			old, oldContent, ghost = f.replacedIno(ch, v.Replaced, before)
 		}
 		if old == 0 && now == before[i] && v.Parent != 0 {
 			continue
@@ -370,16 +380,31 @@ func (f *FS) tracked(ch *change, before []blob.Content) {
 		past := []store.Past{entry}
 		if from := f.tracks.files[old]; old != 0 {
 			if from == nil {
-				from = &track{}
+				from = f.track(old)
 			}
-			from.next = n.ino
-			past = append(past, from.past...)
-			if len(from.past) == 0 {
+			if from.next = n.ino; !ghost {
+				from.replaced = op.At
+			}
+			had := from.past
+			if ghost { // what became of it under another name is not the past of this one
+				if i := pastAt(had, v.Replaced); i >= 0 {
+					had = had[i:]
+				} else {
+					had = nil
+				}
+			}
+			past = append(past, had...)
+			if len(had) == 0 {
 				past = append(past, store.Past{Version: v.Replaced, Ino: old, Content: oldContent})
 			}
 			for _, s := range from.seen {
-				if tr.of(s.session) == nil {
+				if ghost && s.version > v.Replaced {
+					continue
+				}
+				if at := tr.of(s.session); at == nil {
 					tr.seen = append(tr.seen, s)
+				} else if at.version < s.version { // it may have what is known of a file that had its own name before
+					*at = s
 				}
 			}
 		} else {
@@ -446,16 +471,16 @@ func (f *FS) goesBack(n *node) bool {
 	return tr != nil && slices.ContainsFunc(tr.past, func(p store.Past) bool { return p.Ino != n.ino })
 }
 
-// replacedIno is the inode of a version that was replaced just now, or lost its name before, and its content; 0 if it is not
-// known. FS.mu is held.
-func (f *FS) replacedIno(ch *change, id store.VersionID, before []blob.Content) (store.Ino, blob.Content) {
+// replacedIno is the inode of a version that was replaced just now, or lost its name before (a ghost), and its content; 0 if it is
+// not known. FS.mu is held.
+func (f *FS) replacedIno(ch *change, id store.VersionID, before []blob.Content) (ino store.Ino, content blob.Content, lost bool) {
 	for i := range ch.op.Versions {
 		if v := &ch.op.Versions[i]; v.Parent == id && ch.op.Kind != store.OpExchange { // it may have other names
-			return v.Ino, before[i]
+			return v.Ino, before[i], false
 		}
 	}
 	g := f.tracks.ghosts[id]
-	return g.ino, g.content
+	return g.ino, g.content, true
 }
 
 // before is the contents that the op's inodes have. FS.mu is held.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"regexp"
+	"slices"
 	"syscall"
 
 	"wsfs/blob"
@@ -209,8 +210,12 @@ func (f *FS) text(c *Call, from blob.Content) ([]byte, error) {
 // pastOf is the contents of a file before a write, newest first. FS.mu is held, and released if the database has to be asked.
 func (f *FS) pastOf(c *Call, w *write) ([]store.Past, error) {
 	if w.track != nil && len(w.track.past) > 0 {
-		if p := &w.track.past[0]; p.Version == w.version || p.Content == w.head {
-			return w.track.past, nil
+		past := w.track.past
+		if past[0].Content == w.head {
+			return past, nil
+		}
+		if i := pastAt(past, w.version); i >= 0 { // what lost its name goes on under another one
+			return past[i:], nil
 		}
 		w.track.past = nil // the workspace was moved to another state
 	}
@@ -224,6 +229,11 @@ func (f *FS) pastOf(c *Call, w *write) ([]store.Past, error) {
 		}
 	}
 	return f.pastIn(ctx, w.version, maxPast)
+}
+
+// pastAt is where a version is in past, -1 if it is not there.
+func pastAt(past []store.Past, id store.VersionID) int {
+	return slices.IndexFunc(past, func(p store.Past) bool { return p.Version == id })
 }
 
 // pastIn is the past of a version in the database. Who moved the newest content to its name has not brought it.

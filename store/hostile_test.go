@@ -88,10 +88,11 @@ func TestHostileRows(t *testing.T) {
 		"-1", "0", "1", "9223372036854775807", "-9223372036854775808", "4294967296", "1e300", "NULL", "'text'", "x'ff00'",
 		"zeroblob(3000000)", "'[[1,1],[2,9223372036854775807]]'", "printf('%.*c', 100000, '[')", "x'ffffffffffffffffff01'",
 	}
-	rounds := 30
-	if testing.Short() {
-		rounds = 10
+	rounds := 12
+	if os.Getenv("WSFS_TEST_FULL") != "" {
+		rounds = 60
 	}
+	t.Logf("%d spoilt stores; 60 with WSFS_TEST_FULL", rounds)
 	for range rounds {
 		col := columns[rnd.IntN(len(columns))]
 		value := values[rnd.IntN(len(values))]

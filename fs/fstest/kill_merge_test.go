@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -45,7 +46,7 @@ func TestKillMergedSaves(t *testing.T) {
 			t.Fatalf("after %d kills", round+1)
 		}
 	}
-	survive := time.Now()
+	s.survive = time.Now()
 	t.Run("survive", func(t *testing.T) {
 		mustSend(t)
 		s.run(seed+kills, func() {
@@ -69,7 +70,7 @@ func TestKillMergedSaves(t *testing.T) {
 	t.Logf("%d kills, %d acknowledged saves, %d of them merged (and %d by a change of its own), %d conflicts open; cut off: %v", kills, acks, h.merged, h.late,
 		len(h.open), cut)
 	for _, r := range h.open {
-		if r.At < survive.UnixNano() {
+		if r.At < s.survive.UnixNano() {
 			t.Errorf("conflict %d is open (%v), though all edits go together and each session read what it changed", r.ID, r.Why)
 		}
 	}
@@ -140,6 +141,10 @@ func (s *savers) judge() *historian {
 		h.file(f, changes)
 	}
 	for _, r := range h.met {
+		if !s.survive.IsZero() && r.At >= s.survive.UnixNano() && !slices.Contains(s.files, r.Name) {
+			t.Logf("conflict %d is of the temporary file %s, which a kill has made a file as any other (docs/limits.md)", r.ID, r.Name)
+			continue
+		}
 		t.Errorf("conflict %d came with no change of a file", r.ID)
 	}
 	return h

@@ -88,7 +88,10 @@ func powerContent(i int) string { return strings.Repeat(fmt.Sprintf("content %d 
 // TestPowerCut: what was fsynced is there after a power cut, with its name; what is left is a prefix.
 func TestPowerCut(t *testing.T) {
 	for _, wait := range []time.Duration{0, 300 * time.Millisecond, 10 * time.Second} {
-		t.Run(fmt.Sprintf("after %v", wait), func(t *testing.T) { powerCut(t, wait) })
+		t.Run(fmt.Sprintf("after %v", wait), func(t *testing.T) {
+			t.Parallel() // each has a disk of its own, and most of it is waiting
+			powerCut(t, wait)
+		})
 	}
 }
 
