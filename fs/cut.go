@@ -149,7 +149,7 @@ func (f *FS) cutAs(c *Call, n *node, fl *file, by *Handle, changed bool) error {
 	}
 	delete(f.dirty, n)
 	if j != nil {
-		f.joined(n, j, fl.who)
+		f.joined(n, j, fl.who, true)
 	}
 	if mixed {
 		fl.becomes(content, wrote)

@@ -144,15 +144,16 @@ func (j *joint) puts(ch *change, v *store.Version) {
 	}
 }
 
-// joined is the end of an op that has it: memory is as the op says. FS.mu is held, and the content lock of n if it has one.
-func (f *FS) joined(n *node, j *joint, who store.Attribution) {
+// joined is the end of an op that has it: memory is as the op says. knows: its session has seen what it wrote, which is not so where it
+// moved what others wrote. FS.mu is held, and the content lock of n if it has one.
+func (f *FS) joined(n *node, j *joint, who store.Attribution, knows bool) {
 	list := slices.DeleteFunc(f.tracks.unmerged[n], func(u unmerged) bool { return slices.Contains(j.ended, -u.id) })
 	if len(list) == 0 {
 		delete(f.tracks.unmerged, n)
 	} else {
 		f.tracks.unmerged[n] = list
 	}
-	if who.Session != nil {
+	if knows && who.Session != nil {
 		// What it has seen is in no version: one before it counts, should this process end.
 		f.sees(n.ino, who.Session, j.seen.version, j.seen.content)
 	}

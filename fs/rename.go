@@ -240,11 +240,13 @@ func (r *rename) move(who store.Attribution) (store.Slot, error) {
 	}
 	slot, err := ch.commit()
 	if err == nil && target != nil && f.tracks.on.Load() && who.Session != nil && r.n.isReg() {
-		if e := f.tracks.files[r.n.ino].of(who.Session.ID); !backup && (e == nil && !f.foreign(r.n, who.Session.ID) || e != nil && e.content == wrote) { // who moves what others wrote has not read that
+		e := f.tracks.files[r.n.ino].of(who.Session.ID)
+		knows := !backup && (e == nil && !f.foreign(r.n, who.Session.ID) || e != nil && e.content == wrote) // who moves what others wrote has not read that
+		if knows {
 			f.sees(r.n.ino, who.Session, r.n.v.ID, wrote)
 		}
 		if j != nil {
-			f.joined(r.n, j, who)
+			f.joined(r.n, j, who, knows)
 		}
 		f.mergeLater(r.n, f.tracks.unmerged[target]...)
 		delete(f.tracks.unmerged, target)

@@ -362,7 +362,9 @@ func (f *FS) tracked(ch *change, before []blob.Content) {
 		now := blob.Content{Ref: v.Content, Size: v.Size}
 		old, oldContent, ghost := store.Ino(0), blob.Content{}, false
 		if v.Replaced != 0 {
-			old, oldContent, ghost = f.replacedIno(ch, v.Replaced, before)
+			if old, oldContent, ghost = f.replacedIno(ch, v.Replaced, before); old == n.ino {
+				old = 0 // it is back where it was
+			}
 		}
 		if old == 0 && now == before[i] && v.Parent != 0 {
 			continue
@@ -374,7 +376,9 @@ func (f *FS) tracked(ch *change, before []blob.Content) {
 			continue
 		}
 		entry.Merged = entry.Merged || ch.mixed
+		known := true
 		if now == before[i] { // moving a content is not bringing it
+			known = len(tr.past) > 0
 			moved(&entry, tr.past)
 		}
 		past := []store.Past{entry}
@@ -413,7 +417,9 @@ func (f *FS) tracked(ch *change, before []blob.Content) {
 				past = append(past, store.Past{Version: v.Parent, Ino: v.Ino, Content: before[i]})
 			}
 		}
-		tr.past = past[:min(len(past), maxPast)]
+		if tr.past = past[:min(len(past), maxPast)]; !known {
+			tr.past = nil // who brought it is in the database
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"wsfs/store"
 )
 
-var seenSeeds = flag.Int("seen-seeds", 3, "how many random histories TestNothingVanishes makes; 300 by hand")
+var seenSeeds = flag.Int("seen-seeds", 20, "how many random histories TestNothingVanishes makes; 300 by hand")
 
 // Sessions read, write what they read some time ago with a line of their own, append and rename, in every way to save. None ever
 // takes a line out. So each line that was ever written is there in the end, or a conflict that was not merged has a content with it.
