@@ -40,7 +40,7 @@ func (f *FS) meetsCut(c *Call, n *node, fl *file, by *Handle, content blob.Conte
 		if !ok || g.by != s.ID { // who took it away has lost it
 			return nil, true, nil
 		}
-		w.track, w.head, w.version, w.slot = f.tracks.files[g.ino], g.content, n.replaced, f.st.Last()
+		w.track, w.head, w.version, w.slot = f.ghostTrack(n.replaced, g), g.content, n.replaced, f.st.Last()
 		m, _, err = f.meets(c, &w)
 		return m, true, err
 	}

@@ -70,13 +70,6 @@ type sight struct {
 	saved   bool         // an earlier process saved it, and nothing came since
 }
 
-// ghost is a file that lost its name.
-type ghost struct {
-	ino     store.Ino
-	by      store.SessionID // who took it
-	content blob.Content
-}
-
 type unsaved struct {
 	session *store.Session
 	rows    map[store.Ino]store.VersionID
@@ -278,6 +271,14 @@ func (tr *track) of(s store.SessionID) *sight {
 	return nil
 }
 
+// known is the past of the file as it is now, nil if nothing is known.
+func (tr *track) known() []store.Past {
+	if tr == nil {
+		return nil
+	}
+	return slices.Clone(tr.past)
+}
+
 // unsaved has it saved with the next op. FS.mu is held.
 func (f *FS) unsaved(s *store.Session, ino store.Ino, version store.VersionID) {
 	u := f.tracks.unsaved[s.ID]
@@ -360,13 +361,8 @@ func (f *FS) tracked(ch *change, before []blob.Content) {
 			continue
 		}
 		now := blob.Content{Ref: v.Content, Size: v.Size}
-		old, oldContent, ghost := store.Ino(0), blob.Content{}, false
-		if v.Replaced != 0 {
-			if old, oldContent, ghost = f.replacedIno(ch, v.Replaced, before); old == n.ino {
-				old = 0 // it is back where it was
-			}
-		}
-		if old == 0 && now == before[i] && v.Parent != 0 {
+		from := f.namesake(ch, v, before)
+		if from == nil && now == before[i] && v.Parent != 0 {
 			continue
 		}
 		tr := f.track(n.ino)
@@ -382,43 +378,61 @@ func (f *FS) tracked(ch *change, before []blob.Content) {
 			moved(&entry, tr.past)
 		}
 		past := []store.Past{entry}
-		if from := f.tracks.files[old]; old != 0 {
-			if from == nil {
-				from = f.track(old)
-			}
-			if from.next = n.ino; !ghost {
-				from.replaced = op.At
-			}
-			had := from.past
-			if ghost { // what became of it under another name is not the past of this one
-				if i := pastAt(had, v.Replaced); i >= 0 {
-					had = had[i:]
-				} else {
-					had = nil
-				}
-			}
-			past = append(past, had...)
-			if len(had) == 0 {
-				past = append(past, store.Past{Version: v.Replaced, Ino: old, Content: oldContent})
-			}
-			for _, s := range from.seen {
-				if ghost && s.version > v.Replaced {
-					continue
-				}
-				if at := tr.of(s.session); at == nil {
-					tr.seen = append(tr.seen, s)
-				} else if at.version < s.version { // it may have what is known of a file that had its own name before
-					*at = s
-				}
-			}
-		} else {
+		switch {
+		case from != nil:
+			past = append(past, from.past...)
+			tr.inherits(from)
+		case len(tr.past) == 0 && v.Parent != 0:
+			past = append(past, store.Past{Version: v.Parent, Ino: v.Ino, Content: before[i]})
+		default:
 			past = append(past, tr.past...)
-			if len(tr.past) == 0 && v.Parent != 0 {
-				past = append(past, store.Past{Version: v.Parent, Ino: v.Ino, Content: before[i]})
-			}
 		}
 		if tr.past = past[:min(len(past), maxPast)]; !known {
 			tr.past = nil // who brought it is in the database
+		}
+	}
+}
+
+// namesake is what is known of the file whose name a version took, nil if it took none: its past has something. FS.mu is held.
+func (f *FS) namesake(ch *change, v *store.Version, before []blob.Content) *track {
+	if v.Replaced == 0 {
+		return nil
+	}
+	for i := range ch.op.Versions {
+		if w := &ch.op.Versions[i]; w.Parent == v.Replaced && ch.op.Kind != store.OpExchange { // it may have other names
+			if w.Ino == v.Ino {
+				return nil
+			}
+			from := f.track(w.Ino)
+			from.next, from.replaced = v.Ino, ch.op.At
+			past := from.past
+			if len(past) == 0 {
+				past = []store.Past{{Version: v.Replaced, Ino: w.Ino, Content: before[i]}}
+			}
+			return &track{seen: from.seen, past: past}
+		}
+	}
+	g, ok := f.tracks.ghosts[v.Replaced]
+	if !ok || g.ino == v.Ino { // or it is back where it was
+		return nil
+	}
+	if n := f.nodeOf(g.ino); n == nil || n.gone {
+		f.track(g.ino).next = v.Ino
+	}
+	from := f.ghostTrack(v.Replaced, g)
+	if len(from.past) == 0 {
+		from.past = []store.Past{{Version: v.Replaced, Ino: g.ino, Content: g.content}}
+	}
+	return from
+}
+
+// inherits has tr know what sessions have seen of the file whose name it got.
+func (tr *track) inherits(from *track) {
+	for _, s := range from.seen {
+		if at := tr.of(s.session); at == nil {
+			tr.seen = append(tr.seen, s)
+		} else if at.version < s.version { // it may have what is known of a file that had its own name before
+			*at = s
 		}
 	}
 }
@@ -477,18 +491,6 @@ func (f *FS) goesBack(n *node) bool {
 	return tr != nil && slices.ContainsFunc(tr.past, func(p store.Past) bool { return p.Ino != n.ino })
 }
 
-// replacedIno is the inode of a version that was replaced just now, or lost its name before (a ghost), and its content; 0 if it is
-// not known. FS.mu is held.
-func (f *FS) replacedIno(ch *change, id store.VersionID, before []blob.Content) (ino store.Ino, content blob.Content, lost bool) {
-	for i := range ch.op.Versions {
-		if v := &ch.op.Versions[i]; v.Parent == id && ch.op.Kind != store.OpExchange { // it may have other names
-			return v.Ino, before[i], false
-		}
-	}
-	g := f.tracks.ghosts[id]
-	return g.ino, g.content, true
-}
-
 // before is the contents that the op's inodes have. FS.mu is held.
 func (ch *change) before() []blob.Content {
 	list := make([]blob.Content, len(ch.nodes))
@@ -498,20 +500,4 @@ func (ch *change) before() []blob.Content {
 		}
 	}
 	return list
-}
-
-// lostName notes that who took the name of n. FS.mu is held.
-func (f *FS) lostName(n *node, who store.Attribution) {
-	t := &f.tracks
-	if !n.isReg() || n.fresh {
-		return
-	}
-	if len(t.ghosts) >= maxGhosts {
-		clear(t.ghosts)
-	}
-	g := ghost{ino: n.ino, content: n.head()}
-	if who.Session != nil {
-		g.by = who.Session.ID
-	}
-	t.ghosts[n.v.ID] = g
 }

@@ -105,6 +105,19 @@ var saves = map[string]func(p *party, name, text string) error{
 		}
 		return p.replaces(name, text)
 	},
+	"rename of what was synced": func(p *party, name, text string) error { // it has a version of its own before it gets its name
+		if err := p.creates(name+".tmp", text[:len(text)/2]); err != nil {
+			return err
+		}
+		h, err := p.fs.Open(p.c, p.walk(name+".tmp").ID, syscall.O_WRONLY|syscall.O_TRUNC)
+		if err != nil {
+			return err
+		}
+		if err := p.ends(h, text, 0); err != nil {
+			return err
+		}
+		return p.fs.Rename(p.c, store.RootIno, name+".tmp", store.RootIno, name, 0)
+	},
 	"rename while open": func(p *party, name, text string) error {
 		_, h, err := p.fs.Create(p.c, store.RootIno, name+".tmp", 0o644, syscall.O_WRONLY|syscall.O_EXCL)
 		if err != nil {

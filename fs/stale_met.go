@@ -236,14 +236,30 @@ func pastAt(past []store.Past, id store.VersionID) int {
 	return slices.IndexFunc(past, func(p store.Past) bool { return p.Version == id })
 }
 
-// pastIn is the past of a version in the database. Who moved the newest content to its name has not brought it.
+// pastIn is the past of a version in the database, with who brought its content: who moved a content to its name has not. moves is how
+// many of those are looked through; beyond them it counts as brought by nobody who is known.
 func (f *FS) pastIn(ctx context.Context, id store.VersionID, moves int) ([]store.Past, error) {
+	return f.pastWithin(ctx, id, &moves)
+}
+
+func (f *FS) pastWithin(ctx context.Context, id store.VersionID, moves *int) ([]store.Past, error) {
 	past, err := f.st.PastOf(ctx, id, maxPast)
-	if err != nil || len(past) == 0 || past[0].Moved == 0 || moves == 0 {
-		return past, err
+	for i := range past {
+		p := &past[i]
+		if err != nil || p.Content != past[0].Content {
+			break
+		}
+		if p.Moved == 0 {
+			continue
+		}
+		if *moves--; *moves < 0 {
+			p.Session = 0
+			continue
+		}
+		var own []store.Past
+		own, err = f.pastWithin(ctx, p.Moved, moves)
+		moved(p, own)
 	}
-	own, err := f.pastIn(ctx, past[0].Moved, moves-1)
-	moved(&past[0], own)
 	return past, err
 }
 

@@ -77,12 +77,14 @@ def renamed_open(f, text):
     os.rename(f + "." + me, f)
     os.close(fd)
 
-styles = {"write": write, "write and fsync": lambda f, text: write(f, text, True), "rename": renamed, "rename with a backup link": backed_up,
+def renamed_synced(f, text):
+    write(f + "." + me, text, True)
+    write(f + "." + me, text[:40], True)
+    renamed(f, text)
+
+styles = {"rename of what was synced": renamed_synced, "write": write, "write and fsync": lambda f, text: write(f, text, True), "rename": renamed, "rename with a backup link": backed_up,
           "rename while open": renamed_open}
 try:
-    # What a kill left of a temporary file is a file as any other: who writes another one under its name is met there (docs/limits.md).
-    for f in files:
-        if os.path.lexists(f + "." + me): os.unlink(f + "." + me)
     while not os.path.exists(locks + "/stop"):
         f = dice.choice(files)
         with locked(f, fcntl.LOCK_SH), open(f, "rb") as have: text = have.read()
