@@ -240,7 +240,7 @@ func (s *Store) node(ctx context.Context, ref Ref, level int, size int64) (node,
 	if n := s.cachedNode(ref, level, size); n != nil {
 		return n, nil
 	}
-	data, err := s.blob(ctx, ref)
+	data, err := s.bytesOf(ctx, ref, false) // beside it are leaves, which are read where they are needed
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +270,10 @@ func (s *Store) inMemory(ref Ref) []byte {
 }
 
 // blob returns the bytes of a blob, which belong to the cache.
-func (s *Store) blob(ctx context.Context, ref Ref) ([]byte, error) {
+func (s *Store) blob(ctx context.Context, ref Ref) ([]byte, error) { return s.bytesOf(ctx, ref, true) }
+
+// bytesOf is blob; run: those beside it are worth reading, too.
+func (s *Store) bytesOf(ctx context.Context, ref Ref, run bool) ([]byte, error) {
 	if data := s.inMemory(ref); data != nil {
 		return data, nil
 	}
@@ -284,7 +287,7 @@ func (s *Store) blob(ctx context.Context, ref Ref) ([]byte, error) {
 	if loc.Size <= 0 || loc.Size > maxStored {
 		return nil, s.wrongSize(ref, int(loc.Size), maxStored)
 	}
-	if loc.Size <= MaxBlob {
+	if run && loc.Size <= MaxBlob {
 		s.readRun(loc)
 	}
 	data := make([]byte, loc.Size)

@@ -150,6 +150,59 @@ func TestReadRunDamaged(t *testing.T) {
 	}
 }
 
+// Large contents are read without what lies beside the nodes of their trees: those are leaves, which are read where they are needed.
+func TestReadsNoRunOfNodes(t *testing.T) {
+	dir, x := t.TempDir(), &blobtest.Index{}
+	s := openStore(t, dir, x, blob.Options{})
+	var all []blob.Content
+	for i := range 40 {
+		var b bytes.Buffer
+		for j := 0; b.Len() < 2<<20; j++ {
+			b.Write(bytes.Repeat(fmt.Appendf(nil, "line %d of file %d\n", j, i), 500)) // some of them lie in one stretch
+		}
+		st, err := s.PutReader(t.Context(), &b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply(t, s, x, st)
+		all = append(all, st.Content)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var stored int64
+	for _, l := range x.All() {
+		stored += l.Length
+	}
+	s = openStore(t, dir, x, blob.Options{})
+	defer s.Close()
+	before := readByUs(t)
+	for _, c := range all {
+		buf := make([]byte, c.Size)
+		if n, err := s.ReadAt(t.Context(), c, buf, 0); n != len(buf) {
+			t.Fatal(n, err)
+		}
+	}
+	got := readByUs(t) - before
+	t.Logf("%d bytes were read of %d", got, stored)
+	if got > stored*11/10 {
+		t.Error("that is more than what there is")
+	}
+}
+
+// readByUs is how many bytes this process has read with read(2) and pread(2).
+func readByUs(t *testing.T) (n int64) {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/io")
+	if err == nil {
+		_, err = fmt.Sscanf(string(b), "rchar: %d", &n)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // BenchmarkReadRun reads 1,000 small contents from packs, in the order in which they were written.
 func BenchmarkReadRun(b *testing.B) {
 	dir, x := b.TempDir(), &blobtest.Index{}
