@@ -33,6 +33,10 @@ const (
 	maxSights = 1 << 6
 	// maxPast is how many contents of a file are looked back at.
 	maxPast = 8
+	// maxMoves is for how many moves of one content it is found out who brought it.
+	maxMoves = 1 << 6
+	// stranger is somebody who is not asked about: no session.
+	stranger store.SessionID = -1
 	// lookedUpFor is for how long after a file was replaced an open of it may be by the name that it had, which the kernel had
 	// looked up before.
 	lookedUpFor = time.Second

@@ -449,6 +449,16 @@ func TestMet(t *testing.T) {
 				w.must(b.ends(h, "", 0))
 				w.must(save(b, "f", "b\n"))
 			}, fmt.Sprintf("blind %q %q %q", "-", text+"six\n", "b\n"))
+			for _, times := range []int{10, 70} { // of more than maxMoves nobody knows who brought it
+				run(fmt.Sprintf("its writer has moved it away and back %d times, and the process is another one", times), func(w *world, a, b *party) {
+					for range times {
+						w.must(b.fs.Rename(b.c, store.RootIno, "f", store.RootIno, "g", 0))
+						w.must(b.fs.Rename(b.c, store.RootIno, "g", store.RootIno, "f", 0))
+					}
+					w.reopen()
+					w.must(save(b.again(), "f", "b\n"))
+				}, fmt.Sprintf("blind %q %q %q", "-", text, "b\n"))
+			}
 			run("the process in between was another one", func(w *world, a, b *party) {
 				b.reads("f")
 				w.must(saves["in place"](a, "f", "zero\n"+text))

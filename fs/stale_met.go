@@ -228,7 +228,7 @@ func (f *FS) pastOf(c *Call, w *write) ([]store.Past, error) {
 			return nil, err
 		}
 	}
-	return f.pastIn(ctx, w.version, maxPast)
+	return f.pastIn(ctx, w.version, maxMoves)
 }
 
 // pastAt is where a version is in past, -1 if it is not there.
@@ -237,7 +237,7 @@ func pastAt(past []store.Past, id store.VersionID) int {
 }
 
 // pastIn is the past of a version in the database, with who brought its content: who moved a content to its name has not. moves is how
-// many of those are looked through; beyond them it counts as brought by nobody who is known.
+// many of those are looked through; beyond them it counts as brought by a stranger.
 func (f *FS) pastIn(ctx context.Context, id store.VersionID, moves int) ([]store.Past, error) {
 	return f.pastWithin(ctx, id, &moves)
 }
@@ -253,7 +253,7 @@ func (f *FS) pastWithin(ctx context.Context, id store.VersionID, moves *int) ([]
 			continue
 		}
 		if *moves--; *moves < 0 {
-			p.Session = 0
+			p.Session = stranger
 			continue
 		}
 		var own []store.Past
