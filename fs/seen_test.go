@@ -475,6 +475,16 @@ func TestMet(t *testing.T) {
 				w.must(saves["in place"](a, "x.json", "{\n\"c\": 3,\n\"a\": 1,\n\"b\": 2\n}\n"))
 				w.must(save(b, "x.json", "{\n\"a\": 1,\n\"b\": 2,\n\"c\": 4\n}\n"))
 			}, fmt.Sprintf("stale %q %q %q", "{\n\"a\": 1,\n\"b\": 2\n}\n", "{\n\"c\": 3,\n\"a\": 1,\n\"b\": 2\n}\n", "{\n\"a\": 1,\n\"b\": 2,\n\"c\": 4\n}\n"))
+			for name, c := range map[string]struct{ head, line string }{"x.toml": {"[t]\n", "c = 1\n"}, "x.yaml": {"t:\n", "  c: 1\n"}} {
+				lines := strings.ReplaceAll(c.line, "c", "a") + strings.ReplaceAll(c.line, "c", "b")
+				was, first, last := c.head+lines, c.head+c.line+lines, c.head+lines+c.line
+				run("one key twice after, "+name, func(w *world, a, b *party) {
+					w.must(saves["in place"](a.made(name), name, was))
+					b.reads(name)
+					w.must(saves["in place"](a, name, first))
+					w.must(save(b, name, last))
+				}, fmt.Sprintf("stale %q %q %q", was, first, last))
+			}
 		}
 		run("brought back", func(w *world, a, b *party) {
 			b.reads("f")

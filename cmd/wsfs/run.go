@@ -148,7 +148,7 @@ func (a *app) runIn(ctx context.Context, o *runOptions) error {
 		a.summary(context.WithoutCancel(ctx), p, &spec, res, began)
 	}
 	if missing == nil && !res.Unknown {
-		if n := a.runConflicts(context.WithoutCancel(ctx), p, o.session, began, res, spec.Command.Each); n > 0 && res.Exit == 0 {
+		if n := a.runConflicts(context.WithoutCancel(ctx), p, o.session, began, res); n > 0 && res.Exit == 0 {
 			return &quietError{&daemon.Error{Exit: daemon.ExitDecision, Err: fmt.Errorf("%s met %s", o.argv[0], plural(n, "conflict"))}}
 		}
 	}

@@ -67,7 +67,7 @@ func (a *app) undone(ctx context.Context, o *runOptions, p *runPlace, exit int, 
 
 func (a *app) forkStays(p *runPlace) string {
 	fork := ui.Quote(p.Workspace)
-	return fmt.Sprintf("fork %s has it: `wsfs diff %s` shows it, `wsfs merge %s %s` takes it in, `wsfs drop --force %s` drops it", fork, fork, fork,
+	return fmt.Sprintf("fork %s has it: `wsfs review %s` shows it, `wsfs merge %s %s` takes it in, `wsfs drop --force %s` drops it", fork, fork, fork,
 		ui.Quote(p.Parent), fork)
 }
 

@@ -14,12 +14,9 @@ import (
 // maxTold is how many conflicts a run tells of by name.
 const maxTold = 5
 
-// runConflicts tells of the conflicts that a run met and that are open, and returns how many there are. It looks only where the run changed
-// something.
-func (a *app) runConflicts(ctx context.Context, p *runPlace, session string, began time.Time, res runner.Result, each bool) int {
-	if len(res.Commands) == 0 && !each {
-		return 0 // it changed nothing
-	}
+// runConflicts tells of the conflicts that a run met and that are open, and returns how many there are; also of a run that changed nothing because
+// what it wrote was refused.
+func (a *app) runConflicts(ctx context.Context, p *runPlace, session string, began time.Time, res runner.Result) int {
 	st, err := a.openRead(ctx, p.store)
 	if err != nil {
 		a.note("whether it met what others changed is not known: %v", err)
