@@ -49,7 +49,7 @@ func (f *FS) ghostTrack(id store.VersionID, g ghost) *track {
 	if of == nil {
 		return &track{past: g.past}
 	}
-	tr := &track{seen: slices.Clone(of.seen), past: g.past}
+	tr := &track{seen: of.sights(), past: g.past}
 	for i := range tr.seen {
 		if s := &tr.seen[i]; s.version >= id { // what is merged is seen as of what was there before (joined)
 			s.version, s.content = id, g.content

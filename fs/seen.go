@@ -63,6 +63,8 @@ type track struct {
 	next     store.Ino // what replaced it under its name, 0 if nothing did
 	replaced int64     // when that was, ns
 	seen     []sight
+	lent     []sight      // of what had the name before: with another name they are others
+	own      *track       // lent and past as they were before the file got a name that something else had lost; nil if it did not
 	past     []store.Past // contents, the newest first, as far as is known; each with who brought it
 }
 
@@ -224,6 +226,7 @@ func (f *FS) reads(n *node, s *store.Session) {
 // sees is reads of a version. FS.mu is held.
 func (f *FS) sees(ino store.Ino, s *store.Session, version store.VersionID, content blob.Content) {
 	tr := f.track(ino)
+	tr.lent = slices.DeleteFunc(tr.lent, func(at sight) bool { return at.session == s.ID })
 	for i := range tr.seen {
 		if at := &tr.seen[i]; at.session == s.ID {
 			at.saved = false
@@ -262,17 +265,25 @@ func (f *FS) track(ino store.Ino) *track {
 	return tr
 }
 
-// of is what a session has seen of the file, nil if nothing.
-func (tr *track) of(s store.SessionID) *sight {
+// of is what a session has seen of the file or, if that is newer, of what had its name before; nil if nothing.
+func (tr *track) of(s store.SessionID) (last *sight) {
 	if tr == nil {
 		return nil
 	}
-	for i := range tr.seen {
-		if tr.seen[i].session == s {
-			return &tr.seen[i]
+	for _, list := range [][]sight{tr.seen, tr.lent} {
+		for i := range list {
+			if at := &list[i]; at.session == s && (last == nil || last.version < at.version) {
+				last = at
+			}
 		}
 	}
-	return nil
+	return last
+}
+
+// sights is of for every session.
+func (tr *track) sights() []sight {
+	list := slices.Concat(tr.seen, tr.lent)
+	return slices.DeleteFunc(list, func(at sight) bool { return *tr.of(at.session) != at })
 }
 
 // known is the past of the file as it is now, nil if nothing is known.
@@ -365,7 +376,10 @@ func (f *FS) tracked(ch *change, before []blob.Content) {
 			continue
 		}
 		now := blob.Content{Ref: v.Content, Size: v.Size}
-		from := f.namesake(ch, v, before)
+		from, ghost := f.namesake(ch, v, before)
+		if tr := f.tracks.files[n.ino]; from == nil && tr != nil && op.Kind == store.OpRename {
+			tr.returns(now)
+		}
 		if from == nil && now == before[i] && v.Parent != 0 {
 			continue
 		}
@@ -385,7 +399,7 @@ func (f *FS) tracked(ch *change, before []blob.Content) {
 		switch {
 		case from != nil:
 			past = append(past, from.past...)
-			tr.inherits(from)
+			tr.borrows(from, ghost && v.Parent != 0)
 		case len(tr.past) == 0 && v.Parent != 0:
 			past = append(past, store.Past{Version: v.Parent, Ino: v.Ino, Content: before[i]})
 		default:
@@ -397,15 +411,16 @@ func (f *FS) tracked(ch *change, before []blob.Content) {
 	}
 }
 
-// namesake is what is known of the file whose name a version took, nil if it took none: its past has something. FS.mu is held.
-func (f *FS) namesake(ch *change, v *store.Version, before []blob.Content) *track {
+// namesake is what is known of the file whose name a version took, nil if it took none: its past has something. ghost: it had
+// lost the name before. FS.mu is held.
+func (f *FS) namesake(ch *change, v *store.Version, before []blob.Content) (from *track, ghost bool) {
 	if v.Replaced == 0 {
-		return nil
+		return nil, false
 	}
 	for i := range ch.op.Versions {
 		if w := &ch.op.Versions[i]; w.Parent == v.Replaced && ch.op.Kind != store.OpExchange { // it may have other names
 			if w.Ino == v.Ino {
-				return nil
+				return nil, false
 			}
 			from := f.track(w.Ino)
 			from.next, from.replaced = v.Ino, ch.op.At
@@ -413,31 +428,44 @@ func (f *FS) namesake(ch *change, v *store.Version, before []blob.Content) *trac
 			if len(past) == 0 {
 				past = []store.Past{{Version: v.Replaced, Ino: w.Ino, Content: before[i]}}
 			}
-			return &track{seen: from.seen, past: past}
+			return &track{seen: from.sights(), past: past}, false
 		}
 	}
 	g, ok := f.tracks.ghosts[v.Replaced]
 	if !ok || g.ino == v.Ino { // or it is back where it was
-		return nil
+		return nil, false
 	}
 	if n := f.nodeOf(g.ino); n == nil || n.gone {
 		f.track(g.ino).next = v.Ino
 	}
-	from := f.ghostTrack(v.Replaced, g)
+	from = f.ghostTrack(v.Replaced, g)
 	if len(from.past) == 0 {
 		from.past = []store.Past{{Version: v.Replaced, Ino: g.ino, Content: g.content}}
 	}
-	return from
+	return from, true
 }
 
-// inherits has tr know what sessions have seen of the file whose name it got.
-func (tr *track) inherits(from *track) {
-	for _, s := range from.seen {
-		if at := tr.of(s.session); at == nil {
-			tr.seen = append(tr.seen, s)
-		} else if at.version < s.version { // it may have what is known of a file that had its own name before
-			*at = s
-		}
+// borrows has the file go on from what had the name that it got. ghost: nothing had it any more, so it may be there in passing only, and
+// what it was is what it goes on from by the next name.
+func (tr *track) borrows(from *track, ghost bool) {
+	switch {
+	case !ghost:
+		tr.own = nil
+	case tr.own == nil:
+		tr.own = &track{lent: tr.lent, past: tr.past}
+	}
+	tr.lent = from.seen
+}
+
+// returns ends that with another name, which nothing had. content is what the file has.
+func (tr *track) returns(content blob.Content) {
+	own := tr.own
+	if own == nil {
+		return
+	}
+	tr.own, tr.lent = nil, own.lent
+	if len(own.past) > 0 && own.past[0].Content == content {
+		tr.past = own.past
 	}
 }
 
