@@ -115,6 +115,18 @@ func sideOf(ctx context.Context, st *store.Store, id store.VersionID) (Side, err
 // merges reports whether a conflict comes from two lines of history; behind the word there may be more.
 func merges(why string) bool { return strings.HasPrefix(why, store.WhyMerge) }
 
+// OfContent reports whether the sides of a conflict differ in what the file holds, and not in its name, its place, its attributes or whether it is there.
+func (c *Conflict) OfContent() bool {
+	if !merges(c.Why) {
+		return true
+	}
+	switch strings.TrimPrefix(c.Why, store.WhyMerge+": ") {
+	case ConflictEdit, ConflictBinary, ConflictSyntax, ConflictAdd:
+		return true
+	}
+	return false
+}
+
 // maxConflict is the largest side of a conflict that is read as a whole.
 const maxConflict = 16 << 20
 

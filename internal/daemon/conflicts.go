@@ -79,6 +79,10 @@ func (d *Daemon) resolve(ctx context.Context, req ResolveRequest) (ResolveReply,
 	if c.Resolved {
 		return ResolveReply{}, Fail(ExitNothing, "resolve conflict %d: it is resolved already", req.ID)
 	}
+	if req.How != ResolveOurs && !c.OfContent() {
+		return ResolveReply{}, Fail(ExitDecision, "resolve conflict %d of %q: %s is not about what is in the file, so only --ours decides it; for the other side rename, remove or "+
+			"copy .wsfs/conflicts/%d/theirs yourself, then say --ours. Nothing was changed", req.ID, c.Path, c.Why, req.ID)
+	}
 	out := ResolveReply{Workspace: s.name, ID: req.ID, Path: Path(c.Path)}
 	now, err := d.standing(ctx, s, c)
 	if err != nil {
