@@ -49,6 +49,9 @@ func (f *FS) ghostTrack(id store.VersionID, g ghost) *track {
 	if of == nil {
 		return &track{past: g.past}
 	}
+	if of.own != nil { // by its name now it goes on from something else
+		of = &track{seen: of.seen, lent: of.own.lent, past: of.own.past}
+	}
 	tr := &track{seen: of.sights(), past: g.past}
 	for i := range tr.seen {
 		if s := &tr.seen[i]; s.version >= id { // what is merged is seen as of what was there before (joined)

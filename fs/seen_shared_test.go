@@ -59,3 +59,25 @@ func TestTemporariesOfOneName(t *testing.T) {
 		})
 	}
 }
+
+// A file is moved away to a name that another one had, and made anew. What sessions had seen of it is that of the new one all the same.
+func TestMovedToANameOfAnother(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.party("a"), w.party("b")
+	w.fs.Expect("a")
+	w.fs.Expect("b")
+	w.must(saves["in place"](a.made("f"), "f", five))
+	w.must(saves["in place"](a.made("g"), "g", "other\n"))
+	b.reads("f")
+	w.must(saves["rename"](a, "f", "zero\n"+five))
+	b.reads("g")
+	w.must(b.fs.Rename(b.c, store.RootIno, "g", store.RootIno, "f.1", 0))
+	w.must(b.fs.Rename(b.c, store.RootIno, "f.1", store.RootIno, "f.2", 0))
+	w.must(a.fs.Rename(a.c, store.RootIno, "f", store.RootIno, "f.1", 0))
+	w.must(a.creates("f", "null\nzero\n"+five))
+	wrote := strings.Replace(five, "four", "FOUR", 1)
+	w.must(saves["rename"](b, "f", wrote))
+	if got, want := w.read("f"), "null\nzero\n"+wrote; got != want {
+		t.Errorf("f is %q, want %q; conflicts %q", got, want, w.conflicts())
+	}
+}
