@@ -111,16 +111,22 @@ type metState struct {
 	had, has  blob.Content
 }
 
-// meets finds out whom a rename over a file meets. again: the lock was released, and everything has to be looked up once
-// more. FS.mu is held.
+// meets finds out whom a rename meets: by a name that another file has, or that its session has taken from one. again: the lock was
+// released, and everything has to be looked up once more. FS.mu is held.
 func (r *rename) meets(who store.Attribution, flags uint32) (again bool, err error) {
 	f, t := r.f, r.target
-	if flags&RenameExchange != 0 || t == nil || t.fresh || !t.isReg() || !r.n.isReg() || who.Session == nil || !f.tracks.on.Load() {
+	if flags&RenameExchange != 0 { // it is not compared: docs/limits.md
 		r.met, r.asked = nil, metState{}
 		r.disjoin()
 		return false, nil
 	}
-	state := metState{t, r.n, t.v.ID, r.n.v.ID, t.head(), r.n.head()}
+	w := r.f.nameWrite(r.c, who, r.n, t, r.to, r.newName)
+	if w == nil {
+		r.met, r.asked = nil, metState{}
+		r.disjoin()
+		return false, nil
+	}
+	state := metState{t, r.n, w.version, r.n.v.ID, w.head, w.content}
 	if r.asked == state {
 		return false, nil
 	}
@@ -133,27 +139,49 @@ func (r *rename) meets(who store.Attribution, flags uint32) (again bool, err err
 			return true, err
 		}
 	}
-	content := r.n.head()
-	w := &write{who: who, content: content, text: func(c *Call) ([]byte, error) { return f.text(c, content) }, file: t, parent: r.to, name: r.newName,
-		track: f.tracks.files[t.ino], head: t.head(), version: t.v.ID, slot: t.slot}
-	if r.c != nil {
-		w.rules = f.rulesFor(who, r.c.Rules)
-	}
 	if r.met, _, err = f.meets(r.c, w); err != nil {
 		return false, err
 	}
 	if r.met == nil || r.met.policy != PolicyReject {
-		r.join(who, content)
+		r.join(who, w.content)
 		return true, nil
 	}
 	r.n.birth, r.n.shared = nil, true // its bytes stay
-	slot, err := f.keepRefused(who, f.clash(r.met, t, content), nil)
+	k := f.clash(r.met, w.file, w.content)
+	k.Parent, k.Name = r.to.ino, r.newName
+	slot, err := f.keepRefused(who, k, nil)
 	if err == nil {
 		f.mu.Unlock()
 		err = f.finish(r.c, slot, nil)
 		f.mu.Lock()
 	}
 	return false, errors.Join(errMet("rename", r.met), err)
+}
+
+// nameWrite is what n is about to replace with a name: what target has, or what the session has taken the name from if nothing has
+// it. nil: nothing that is compared. FS.mu is held.
+func (f *FS) nameWrite(c *Call, who store.Attribution, n, target, parent *node, name string) *write {
+	if who.Session == nil || !f.tracks.on.Load() || !n.isReg() || n.fresh {
+		return nil
+	}
+	content := n.head()
+	w := &write{who: who, content: content, text: func(c *Call) ([]byte, error) { return f.text(c, content) }, file: n, parent: parent, name: name}
+	switch id := parent.dir.ghosts[name]; {
+	case target != nil && (target.fresh || !target.isReg()):
+		return nil
+	case target != nil:
+		w.file, w.track, w.head, w.version, w.slot = target, f.tracks.files[target.ino], target.head(), target.v.ID, target.slot
+	default:
+		g, ok := f.tracks.ghosts[id]
+		if !ok || g.by != who.Session.ID || g.ino == n.ino { // who took it away has lost it; or it is back where it was
+			return nil
+		}
+		w.track, w.head, w.version, w.slot = f.ghostTrack(id, g), g.content, id, f.st.Last()
+	}
+	if c != nil {
+		w.rules = f.rulesFor(who, c.Rules)
+	}
+	return w
 }
 
 // join merges what a rename brings with what it meets, which has to be looked at again then. FS.mu is held, and released meanwhile.

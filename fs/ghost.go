@@ -13,6 +13,7 @@ type ghost struct {
 	by      store.SessionID // who took it
 	content blob.Content
 	past    []store.Past // if it is known; that of the inode goes on
+	seen    []sight      // and what was seen by that name, if another one is as if it had never had it
 }
 
 // lostName notes that who took the name of n. FS.mu is held.
@@ -20,7 +21,11 @@ func (f *FS) lostName(n *node, who store.Attribution) {
 	if !n.isReg() || n.fresh {
 		return
 	}
-	f.haunts(n.v.ID, ghost{ino: n.ino, content: n.head()}, who)
+	g := ghost{ino: n.ino, content: n.head()}
+	if tr := f.tracks.files[n.ino]; tr != nil && tr.left != nil {
+		g.past, g.seen, tr.left = tr.left.past, tr.left.seen, nil
+	}
+	f.haunts(n.v.ID, g, who)
 }
 
 // leftName notes that n has become something else with the op that gave it another name; its old name had what n was before, of
@@ -47,12 +52,20 @@ func (f *FS) haunts(id store.VersionID, g ghost, who store.Attribution) {
 func (f *FS) ghostTrack(id store.VersionID, g ghost) *track {
 	of := f.tracks.files[g.ino]
 	if of == nil {
-		return &track{past: g.past}
+		return &track{seen: slices.Clone(g.seen), past: g.past}
 	}
 	if of.own != nil { // by its name now it goes on from something else
 		of = &track{seen: of.seen, lent: of.own.lent, past: of.own.past}
 	}
 	tr := &track{seen: of.sights(), past: g.past}
+	if g.seen != nil {
+		tr.seen = slices.DeleteFunc(tr.seen, func(s sight) bool { return s.version < id })
+		for _, s := range g.seen {
+			if tr.of(s.session) == nil {
+				tr.seen = append(tr.seen, s)
+			}
+		}
+	}
 	for i := range tr.seen {
 		if s := &tr.seen[i]; s.version >= id { // what is merged is seen as of what was there before (joined)
 			s.version, s.content = id, g.content

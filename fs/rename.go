@@ -243,7 +243,7 @@ func (r *rename) move(who store.Attribution) (store.Slot, error) {
 	if err == nil && j != nil && j.mixed && ch.op.Elide == nil {
 		f.leftName(r.n, r.from.dir, r.name, was, wrote, had, who)
 	}
-	if err == nil && target != nil && f.tracks.on.Load() && who.Session != nil && r.n.isReg() {
+	if err == nil && (target != nil || r.met != nil) && f.tracks.on.Load() && who.Session != nil && r.n.isReg() {
 		e := f.tracks.files[r.n.ino].of(who.Session.ID)
 		knows := !backup && (e == nil && !f.foreign(r.n, who.Session.ID) || e != nil && e.content == wrote) // who moves what others wrote has not read that
 		if knows {

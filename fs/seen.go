@@ -65,6 +65,7 @@ type track struct {
 	seen     []sight
 	lent     []sight      // of what had the name before: with another name they are others
 	own      *track       // lent and past as they were before the file got a name that something else had lost; nil if it did not
+	left     *track       // what was known by the name that a file has just left with what was lent; until that is a ghost
 	past     []store.Past // contents, the newest first, as far as is known; each with who brought it
 }
 
@@ -380,6 +381,9 @@ func (f *FS) tracked(ch *change, before []blob.Content) {
 		if tr := f.tracks.files[n.ino]; from == nil && tr != nil && op.Kind == store.OpRename {
 			tr.returns(now)
 		}
+		if e := op.Elide; e != nil && e.Ino == v.Ino {
+			f.tracks.files[v.Ino].forgetBirth(v)
+		}
 		if from == nil && now == before[i] && v.Parent != 0 {
 			continue
 		}
@@ -409,6 +413,28 @@ func (f *FS) tracked(ch *change, before []blob.Content) {
 			tr.past = nil // who brought it is in the database
 		}
 	}
+}
+
+// forgetBirth has the file begin with v: the versions before are no rows any more.
+func (tr *track) forgetBirth(v *store.Version) {
+	if tr == nil {
+		return
+	}
+	tr.past = beginning(tr.past, v)
+	if tr.own != nil {
+		tr.own.past = beginning(tr.own.past, v)
+	}
+}
+
+// beginning is past with v in the place of what its inode was before.
+func beginning(past []store.Past, v *store.Version) []store.Past {
+	if len(past) == 0 || past[0].Ino != v.Ino {
+		return past
+	}
+	newest := past[0]
+	newest.Version = v.ID
+	rest := slices.DeleteFunc(slices.Clone(past), func(p store.Past) bool { return p.Ino == v.Ino })
+	return append([]store.Past{newest}, rest...)
 }
 
 // namesake is what is known of the file whose name a version took, nil if it took none: its past has something. ghost: it had
@@ -463,6 +489,7 @@ func (tr *track) returns(content blob.Content) {
 	if own == nil {
 		return
 	}
+	tr.left = &track{seen: tr.sights(), past: tr.past}
 	tr.own, tr.lent = nil, own.lent
 	if len(own.past) > 0 && own.past[0].Content == content {
 		tr.past = own.past

@@ -118,6 +118,27 @@ var saves = map[string]func(p *party, name, text string) error{
 		}
 		return p.fs.Rename(p.c, store.RootIno, name+".tmp", store.RootIno, name, 0)
 	},
+	"unlink and rename": func(p *party, name, text string) error {
+		if err := p.creates(name+".tmp", text); err != nil {
+			return err
+		}
+		if err := p.fs.Unlink(p.c, store.RootIno, name); err != nil {
+			return err
+		}
+		return p.fs.Rename(p.c, store.RootIno, name+".tmp", store.RootIno, name, 0)
+	},
+	"move away and rename": func(p *party, name, text string) error {
+		if err := p.creates(name+".tmp", text); err != nil {
+			return err
+		}
+		if err := p.fs.Rename(p.c, store.RootIno, name, store.RootIno, name+".old", 0); err != nil {
+			return err
+		}
+		if err := p.fs.Rename(p.c, store.RootIno, name+".tmp", store.RootIno, name, 0); err != nil {
+			return err
+		}
+		return p.fs.Unlink(p.c, store.RootIno, name+".old")
+	},
 	"rename while open": func(p *party, name, text string) error {
 		_, h, err := p.fs.Create(p.c, store.RootIno, name+".tmp", 0o644, syscall.O_WRONLY|syscall.O_EXCL)
 		if err != nil {

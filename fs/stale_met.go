@@ -94,7 +94,7 @@ func (f *FS) meets(c *Call, w *write) (m *met, fresh bool, err error) {
 		if head.Kind == store.OpImport {
 			return nil, true, nil
 		}
-	case e != nil && e.saved && !foreign: // what it wrote last, before the daemon died, was not saved as seen
+	case e != nil && !foreign: // what it wrote last may not be known as seen: it was not saved when the daemon died, or had another name since
 		return nil, false, nil
 	case e != nil:
 		m.why, m.base = store.WhyStale, *e
