@@ -149,13 +149,18 @@ func (r *rename) meets(who store.Attribution, flags uint32) (again bool, err err
 	r.n.birth, r.n.shared = nil, true // its bytes stay
 	k := f.clash(r.met, w.file, w.content)
 	k.Parent, k.Name = r.to.ino, r.newName
+	return false, f.keepNameless(r.c, who, "rename", r.met, k)
+}
+
+// keepNameless keeps what was refused a name in a conflict, and returns EBUSY. FS.mu is held, and released meanwhile.
+func (f *FS) keepNameless(c *Call, who store.Attribution, op string, m *met, k store.Conflict) error {
 	slot, err := f.keepRefused(who, k, nil)
 	if err == nil {
 		f.mu.Unlock()
-		err = f.finish(r.c, slot, nil)
+		err = f.finish(c, slot, nil)
 		f.mu.Lock()
 	}
-	return false, errors.Join(errMet("rename", r.met), err)
+	return errors.Join(errMet(op, m), err)
 }
 
 // nameWrite is what n is about to replace with a name: what target has, or what the session has taken the name from if nothing has

@@ -230,14 +230,9 @@ func (f *FS) Link(c *Call, ino, parent store.Ino, name string) (Attr, error) {
 	if err := f.settle(c, ino); err != nil {
 		return Attr{}, err
 	}
+	f.joins(who.Session)
 	f.mu.Lock()
-	n, p, err := f.linkable(c, ino, parent, name)
-	if err == nil && !n.fresh && p.dir.ghosts[name] != 0 {
-		var asked bool
-		if asked, err = f.knowPast(c, n); asked && err == nil {
-			n, p, err = f.linkable(c, ino, parent, name)
-		}
-	}
+	n, p, m, err := f.linkMeets(c, who, ino, parent, name)
 	if err != nil {
 		f.mu.Unlock()
 		return Attr{}, err
@@ -256,14 +251,61 @@ func (f *FS) Link(c *Call, ino, parent store.Ino, name string) (Attr, error) {
 	ch.touch(p)
 	ch.bind(p, name, n)
 	ch.item(store.OpLink, n, p, name)
+	if m != nil {
+		f.clashes(ch, m, n, who, n.head(), nil)
+		k := &ch.op.Conflicts[len(ch.op.Conflicts)-1]
+		k.Parent, k.Name = p.ino, name
+	}
 	ch.receipt, ch.made = c.receipt(), n.id
 	slot, err := ch.commit()
 	if err == nil {
 		n.lookups++
+		if m != nil {
+			delete(f.tracks.unmerged, n) // its other name has the content, too: it stays a conflict
+		}
 	}
 	a := n.attr()
 	f.mu.Unlock()
 	return a, f.finish(c, slot, err)
+}
+
+// linkMeets is linkable, and whom a temporary meets that gets a name which its session has taken from something. FS.mu is held, and
+// released meanwhile.
+func (f *FS) linkMeets(c *Call, who store.Attribution, ino, parent store.Ino, name string) (n, p *node, m *met, err error) {
+	var asked metState
+	var knows store.VersionID
+	for {
+		if n, p, err = f.linkable(c, ino, parent, name); err != nil || n.fresh || p.dir.ghosts[name] == 0 {
+			return n, p, nil, err
+		}
+		if knows != n.v.ID {
+			knows = n.v.ID
+			if again, err := f.knowPast(c, n); err != nil {
+				return nil, nil, nil, err
+			} else if again {
+				continue
+			}
+		}
+		w := f.nameWrite(c, who, n, nil, p, name)
+		if w == nil || n.birth == nil || n.v.Nlink > 1 { // another name for what is there (a backup) is no save
+			return n, p, nil, nil
+		}
+		state := metState{nil, n, w.version, n.v.ID, w.head, w.content}
+		if asked == state {
+			break
+		}
+		asked = state
+		if m, _, err = f.meets(c, w); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	if m == nil || m.policy != PolicyReject {
+		return n, p, m, nil
+	}
+	n.birth, n.shared = nil, true // its bytes stay
+	k := f.clash(m, n, n.head())
+	k.Parent, k.Name = p.ino, name
+	return nil, nil, nil, f.keepNameless(c, who, "link", m, k)
 }
 
 // linkable finds the inode that is to get a name, and the directory of that. FS.mu is held.
